@@ -1,0 +1,154 @@
+"""Pydantic models as parameters and results of tools."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+from typing import Annotated, Any
+
+import jsonschema_rs
+import pytest
+
+from trio_tools._json import freeze
+from trio_tools._signature import ArgumentsError, ReturnError, inspect_function
+
+pydantic = pytest.importorskip("pydantic")
+
+
+class Level(enum.Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Street(pydantic.BaseModel):
+    name: str
+    title: str = ""
+
+
+class Person(pydantic.BaseModel):
+    """A person."""
+
+    name: Annotated[str, pydantic.Field(min_length=1, description="in full")]
+    age: int = 0
+    height: float = 1.5
+    born: datetime.date | None = None
+    level: Level = Level.LOW
+    home: Street | None = None
+    friends: list[Person] = []
+    extra: dict[str, Any] = {}
+
+    @pydantic.field_validator("age")
+    @classmethod
+    def _check(cls, age: int) -> int:
+        if age > 150:
+            raise ValueError("too old")
+        return age
+
+
+class Cat(pydantic.BaseModel):
+    kind: Annotated[str, pydantic.Field(pattern="^cat$")]
+
+
+class Strange(pydantic.BaseModel):
+    a: int
+
+    @pydantic.field_validator("a")
+    @classmethod
+    def _check(cls, a: int) -> int:
+        raise RuntimeError("out of order")
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    a: Annotated[int, pydantic.Field(ge=1)]
+
+
+def probe(x: Person) -> Person:
+    return x
+
+
+SIGNATURE = inspect_function(probe)
+
+
+def refused(sent: object, function: Any = probe) -> list[str]:
+    with pytest.raises(ArgumentsError) as caught:
+        inspect_function(function).bind(freeze({"x": sent}))
+    return caught.value.violations
+
+
+def test_a_model_is_received_and_returned() -> None:
+    sent = {
+        "name": "Ada",
+        "age": 36.0,
+        "height": 2,
+        "born": "1815-12-10",
+        "level": "high",
+        "home": {"name": "s"},
+        "friends": [{"name": "B"}],
+        "extra": {"a": [1]},
+    }
+    got: Any = SIGNATURE.bind(freeze({"x": sent}))["x"]
+    assert isinstance(got, Person)
+    assert (got.age, got.born, got.level, got.extra) == (36, datetime.date(1815, 12, 10), Level.HIGH, {"a": [1]})
+    assert isinstance(got.friends[0], Person)
+    back = json.loads(json.dumps(SIGNATURE.to_json(got)))
+    assert back["born"] == "1815-12-10"
+    assert back["home"] == {"name": "s", "title": ""}
+    assert jsonschema_rs.is_valid(SIGNATURE.returns_schema, back)
+
+
+def test_its_schema_is_closed_has_no_titles_and_definitions_only_where_it_recurs() -> None:
+    schema: Any = SIGNATURE.parameters
+    person = schema["$defs"]["Person"]
+    assert schema["properties"]["x"] == {"$ref": "#/$defs/Person"}
+    assert list(schema["$defs"]) == ["Person"]
+    assert person["additionalProperties"] is False
+    assert "title" not in person
+    assert person["description"] == "A person."
+    assert person["properties"]["name"] == {"type": "string", "minLength": 1, "description": "in full"}
+    assert person["properties"]["friends"]["items"] == {"$ref": "#/$defs/Person"}
+    street = person["properties"]["home"]["anyOf"][0]
+    assert list(street["properties"]) == ["name", "title"]
+    assert street["additionalProperties"] is False
+
+
+def test_nothing_is_coerced_and_every_violation_is_named() -> None:
+    sent: Any = {"name": "", "age": "36", "height": "x", "nam": 1, "born": "soon", "friends": [{}]}
+    assert sorted(refused(sent)) == [
+        '$.x.age: "36" is not of type "integer"',
+        "$.x.born: Input should be a valid date in the format YYYY-MM-DD, input is too short",
+        '$.x.friends[0]: "name" is required (string)',
+        '$.x.height: "x" is not of type "number"',
+        '$.x.name: "" is shorter than 1 character',
+        '$.x: unknown key "nam" (did you mean "name"?)',
+    ]
+
+
+def test_what_a_validator_raises_is_a_violation_at_its_place() -> None:
+    assert refused({"name": "a", "friends": [{"name": "b", "age": 200}]}) == [
+        "$.x.friends[0].age: Value error, too old"
+    ]
+
+    def strange(x: Strange) -> None: ...
+
+    assert refused({"a": 1}, strange) == ["$.x: out of order"]
+
+
+def test_a_model_stands_in_unions_and_in_pydantic_dataclasses() -> None:
+    def union(x: list[Cat | Street | None]) -> None: ...
+
+    def checked(x: Checked) -> Checked: ...
+
+    sent = freeze({"x": [{"kind": "cat"}, {"name": "s"}, None]})
+    assert inspect_function(union).bind(sent) == {"x": [Cat(kind="cat"), Street(name="s"), None]}
+    assert inspect_function(checked).bind(freeze({"x": {"a": 1}})) == {"x": Checked(1)}
+    assert inspect_function(checked).to_json(Checked(1)) == {"a": 1}
+    assert refused({"a": 0}, checked) == ["$.x.a: 0 is less than the minimum of 1"]
+
+
+def test_a_result_of_another_class_or_with_wrong_values_is_refused() -> None:
+    with pytest.raises(ReturnError, match=r"\$: expected Person, got"):
+        SIGNATURE.to_json({"name": "Ada"})
+    with pytest.raises(ReturnError, match="int"):
+        SIGNATURE.to_json(Person.model_construct(name="Ada", age="old"))

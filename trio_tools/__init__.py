@@ -1,0 +1,124 @@
+"""Running the tools that a language model asks for, inside a Trio program: one truthful result for each call."""
+
+from ._approval import ApprovalOutcome, ApprovalRequest, Approver
+from ._batch import BatchOutcome, run_batch
+from ._errors import ToolError
+from ._json import FrozenJson, NotJsonError, freeze, thaw
+from ._outstanding import OutstandingCall
+from ._output import Output
+from ._pipeline import Registration
+from ._registry import ToolRegistry
+from ._request import ExecutionToken, ToolCall
+from ._results import (
+    DENIED,
+    DUPLICATE_CALL,
+    INVALID_ARGUMENTS,
+    INVALID_OUTPUT,
+    TOOL_ABORTED,
+    TOOL_ABORTED_BEFORE_DISPATCH,
+    TOOL_TIMEOUT,
+    UNKNOWN_TOOL,
+    AudioContent,
+    BodyState,
+    CancelCause,
+    Content,
+    Context,
+    ErrorInfo,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    ToolFailure,
+    ToolResult,
+    ToolSuccess,
+)
+from ._scope import CancelSource, ScopeView
+from ._tool import Concurrency, FunctionTool, Keyed, ToolDefinition, tool
+from ._views import (
+    Accept,
+    AfterDecision,
+    AfterPolicy,
+    Allow,
+    AroundWrapper,
+    Ask,
+    BeforeDecision,
+    BeforePolicy,
+    Block,
+    Deny,
+    Guard,
+    Progress,
+    ProgressObserver,
+    ResultObserver,
+    ToolDispatch,
+    ToolExecution,
+    ToolRun,
+)
+
+__all__ = [
+    # one call
+    "ToolCall",
+    "ToolRegistry",
+    "Registration",
+    "OutstandingCall",
+    # tools
+    "tool",
+    "ToolDefinition",
+    "FunctionTool",
+    "Output",
+    "Concurrency",
+    "Keyed",
+    "ToolRun",
+    "ToolError",
+    # results
+    "ToolResult",
+    "ToolSuccess",
+    "ToolFailure",
+    "ErrorInfo",
+    "BodyState",
+    "CancelCause",
+    "CancelSource",
+    "Content",
+    "TextContent",
+    "ImageContent",
+    "AudioContent",
+    "ResourceLink",
+    "Context",
+    "Progress",
+    # codes
+    "TOOL_ABORTED",
+    "TOOL_ABORTED_BEFORE_DISPATCH",
+    "TOOL_TIMEOUT",
+    "UNKNOWN_TOOL",
+    "INVALID_ARGUMENTS",
+    "INVALID_OUTPUT",
+    "DENIED",
+    "DUPLICATE_CALL",
+    # stages
+    "ToolExecution",
+    "ToolDispatch",
+    "ExecutionToken",
+    "ScopeView",
+    "BeforePolicy",
+    "BeforeDecision",
+    "Allow",
+    "Deny",
+    "Ask",
+    "Approver",
+    "ApprovalRequest",
+    "ApprovalOutcome",
+    "Guard",
+    "AroundWrapper",
+    "AfterPolicy",
+    "AfterDecision",
+    "Accept",
+    "Block",
+    "ResultObserver",
+    "ProgressObserver",
+    # batches
+    "run_batch",
+    "BatchOutcome",
+    # JSON
+    "FrozenJson",
+    "NotJsonError",
+    "freeze",
+    "thaw",
+]

@@ -1,0 +1,139 @@
+"""The wrappers around the body, and the scopes between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable
+
+import trio
+
+from ._brief import Brief
+from ._dispatch import Dispatcher, cause_of
+from ._errors import leaves
+from ._execution import DispatchView
+from ._lifecycle import Event, settle
+from ._output import OutputError
+from ._pipeline import Continuation, discard, interruptible
+from ._presentation import invalid_output
+from ._results import CancelCause, ToolFailure, ToolResult, ToolSuccess
+from ._scope import Cancellation, look
+
+__all__ = ["Onion"]
+
+
+class Onion:
+    """The wrappers of one call, the first outermost, with the dispatcher in the middle.
+
+    A shield that a wrapper sets does not keep the caller's cancellation from the body, whose nursery is cancelled
+    directly. It does keep it from the waiting of a wrapper further in, as any shield does; no body starts after that.
+    """
+
+    __slots__ = ("_deadline", "_edge", "_wrappers", "brief", "dispatcher", "size", "state")
+
+    def __init__(self, brief: Brief, dispatcher: Dispatcher, edge: trio.CancelScope) -> None:
+        self.brief = brief
+        self.state = brief.state
+        self.dispatcher = dispatcher
+        self.size = len(brief.stages.around)
+        self._wrappers = brief.stages.around
+        self._edge = edge  # a scope outside all wrappers,
+        self._deadline = trio.current_effective_deadline()  # and the deadline that is in force there
+
+    async def layer(self, index: int) -> ToolResult:
+        """What wrapper number ``index`` answers, or the body behind the last one. Errors of wrappers are raised."""
+        if index == self.size:
+            return await self._dispatch()
+        call_next = _CallNext(self, index + 1)
+        try:
+            answer = await interruptible(self._wrappers[index], call_next.view, call_next)
+            result = self._checked(answer, call_next)
+        except BaseException as error:
+            errors = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
+            if errors:
+                self.dispatcher.latest = ToolFailure.from_exception(*errors)
+            raise
+        finally:
+            call_next.over = True
+            if call_next.running:
+                await call_next.drained()
+        self.dispatcher.latest = result
+        return result
+
+    def _checked(self, answer: object, call_next: Continuation[ToolResult]) -> ToolResult:
+        if isinstance(answer, ToolFailure):
+            return answer
+        if isinstance(answer, ToolSuccess):
+            return answer if answer.value is self.dispatcher.value else self._admitted(answer)
+        if answer is None and call_next.cut:
+            return self.abort()  # it fell out of its own cancelled scope, and has not mapped that
+        discard(answer)
+        raise TypeError(f"a wrapper must return a ToolResult, such as that of call_next, not {answer!r}")
+
+    def _admitted(self, success: ToolSuccess) -> ToolResult:
+        """A success that a wrapper made itself is held against the tool's output contract too."""
+        try:
+            self.brief.tool.output.admit(success.value)
+        except OutputError as error:
+            return invalid_output(self.brief, error, contexts=success.contexts, body=success.body)
+        return success
+
+    async def _dispatch(self) -> ToolResult:
+        if not self.state.watched() and not self._caller_in_sight():
+            # Nobody would tell us of a cancellation in this very step.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        result = await self.dispatcher.attempt()
+        if self.dispatcher.cut:
+            # If the cancelled scope lies outside call_next, Trio raises here; else the abort is the answer.
+            await trio.lowlevel.checkpoint_if_cancelled()
+        return result
+
+    def _caller_in_sight(self) -> bool:
+        """Whether no shield of a wrapper hides the caller at this moment."""
+        deadline = trio.current_effective_deadline()
+        if deadline == self._deadline and deadline != math.inf:
+            return True  # the caller's own deadline is to be seen from here
+        return look(self._edge) is not None
+
+    async def in_scope(self, assigned: trio.CancelScope, index: int) -> ToolResult:
+        """The layer number ``index`` in a scope that a wrapper assigned."""
+        applied = self.state.applied
+        with assigned:
+            applied.append(assigned)
+            try:
+                return await self._pierced(index) if assigned.shield else await self.layer(index)
+            finally:
+                applied.remove(assigned)
+        return self.abort()
+
+    async def _pierced(self, index: int) -> ToolResult:
+        """Likewise, with the caller's cancellation passed on: the assigned scope is a shield."""
+        with trio.CancelScope() as scope:
+            self.state.pierce(scope)
+            try:
+                return await self.layer(index)
+            finally:
+                self.state.left(scope)
+        return self.abort()
+
+    def abort(self) -> ToolResult:
+        """The answer where a cancellation has ended what lies further in and nobody has answered."""
+        dispatcher, state = self.dispatcher, self.state
+        firing = state.local or state.first
+        cause = CancelCause(source="wrapper") if firing is None else cause_of(firing)
+        return settle(Event.CUT, dispatcher.latest, cause=cause, body=dispatcher.body)
+
+
+class _CallNext(Continuation[ToolResult]):
+    """``call_next`` of the wrapper that stands outside of ``index``."""
+
+    def __init__(self, onion: Onion, index: int) -> None:
+        self._onion = onion
+        self._index = index
+        self.view = DispatchView(onion.brief)
+
+    def inwards(self) -> Awaitable[ToolResult]:
+        onion, assigned = self._onion, self.view.take()
+        return onion.layer(self._index) if assigned is None else onion.in_scope(assigned, self._index)
+
+    def left_behind(self) -> None:
+        self._onion.state.abandon()

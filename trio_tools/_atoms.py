@@ -1,0 +1,182 @@
+"""Types without parts as JSON: numbers, texts, fixed values, and what is left as it is."""
+
+from __future__ import annotations
+
+import pathlib
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, cast
+
+import attrs
+import msgspec
+
+from ._json import thaw
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
+from ._violations import show
+
+__all__ = ["Anything", "Choice", "Opaque", "PathText", "Scalar", "Text"]
+
+
+@attrs.frozen(eq=False)
+class Anything(Shape):
+    """``Any``, ``object``: handed in as plain dicts and lists or as it is frozen, handed out as it is."""
+
+    is_frozen: bool = False
+
+    def is_native(self) -> bool:
+        return False
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {}
+
+    def decode(self, value: Any, where: Location, problems: Problems) -> Any:
+        return value if self.is_frozen else thaw(value)
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        return value
+
+
+@attrs.frozen(eq=False)
+class Opaque(Shape):
+    """A class whose instances a function may return and that somebody else turns into content."""
+
+    cls: type
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {}
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, self.cls):
+            problems.mismatch(where, f"expected {self.cls.__name__}, got {show(value)}")
+        return value
+
+    decode = encode  # for form's sake: the annotations of parameters are read without opaque classes
+
+
+@attrs.frozen(eq=False)
+class Scalar(Shape):
+    """``None``, ``bool``, ``int``, ``float``, ``str``, with the constraints of its annotation."""
+
+    kind: type
+    annotation: object
+    base: JsonSchema
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return dict(self.base)
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if self.kind is int and isinstance(value, float) and value.is_integer():
+            value = int(value)  # JSON has one kind of number: 5.0 is the integer 5
+        if not self._fits(value):
+            return problems.mismatch(where, f'{show(value)} is not of type "{self.base["type"]}"')
+        try:
+            return msgspec.convert(value, cast("type[Any]", self.annotation))
+        except msgspec.ValidationError as error:
+            return problems.mismatch(where, f"{show(value)}: {error}")
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not self._fits(value):
+            problems.mismatch(where, f'{show(value)} is not of type "{self.base["type"]}"')
+        return value
+
+    def _fits(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return self.kind is bool
+        return isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
+
+
+@attrs.frozen(eq=False)
+class Text(Shape):
+    """What msgspec writes as a string: dates and times, ``UUID``, ``Decimal``, bytes as base64."""
+
+    kind: type
+    annotation: object
+    base: JsonSchema
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return dict(self.base)
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return problems.mismatch(where, f'{show(value)} is not of type "string"')
+        try:
+            return msgspec.convert(value, cast("type[Any]", self.annotation))
+        except msgspec.ValidationError as error:
+            return problems.refuse(where, f"{show(value)} is no {self.kind.__name__}: {error}")
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        # A datetime is a date by inheritance only: written as one, it would lose its time.
+        is_other = isinstance(value, datetime) and self.kind is date
+        if not isinstance(value, self.kind) or is_other:
+            return problems.mismatch(where, f"expected {self.kind.__name__}, got {show(value)}")
+        if isinstance(value, Decimal) and not value.is_finite():
+            return problems.mismatch(where, f"{value} is not JSON")
+        return msgspec.to_builtins(value)
+
+
+@attrs.frozen(eq=False)
+class PathText(Shape):
+    """A ``pathlib`` path, as its text."""
+
+    kind: type[pathlib.PurePath]
+
+    def is_native(self) -> bool:
+        return False
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "string"}
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return problems.mismatch(where, f'{show(value)} is not of type "string"')
+        return self.kind(value)
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, self.kind):
+            return problems.mismatch(where, f"expected {self.kind.__name__}, got {show(value)}")
+        return str(value)
+
+
+@attrs.frozen(eq=False)
+class Choice(Shape):
+    """``Literal`` and enums: one of some fixed values.
+
+    Attributes:
+        options: For each value its JSON and what it is in Python, in the order in which they were written.
+    """
+
+    options: tuple[tuple[object, object], ...]
+    native: bool
+
+    def is_native(self) -> bool:
+        return self.native
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        options = [written for written, _ in self.options]
+        kinds = set(map(type, options))
+        return {"type": _JSON_TYPES[kinds.pop()], "enum": options} if len(kinds) == 1 else {"enum": options}
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        for written, meant in self.options:
+            if _same(written, value):
+                return meant
+        return self._none_of(value, where, problems)
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        for written, meant in self.options:
+            if value is meant if isinstance(meant, Enum) else _same(meant, value):
+                return written
+        return self._none_of(value, where, problems)
+
+    def _none_of(self, value: object, where: Location, problems: Problems) -> None:
+        listed = ", ".join(show(written) for written, _ in self.options)
+        problems.mismatch(where, f"{show(value)} is not one of {listed}")
+
+
+_JSON_TYPES: dict[type, str] = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two JSON scalars are the same one: 1 is 1.0, and not true."""
+    return isinstance(one, bool) is isinstance(other, bool) and one == other

@@ -1,0 +1,327 @@
+"""One call from start to end: the place where scope, lifecycle and pipeline meet.
+
+Read :meth:`Call.execute` first; the other methods are in the order in which it uses them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+import attrs
+import trio
+
+from ._after import Judgement
+from ._around import Onion
+from ._dispatch import Dispatcher, cause_of
+from ._brief import Brief
+from ._execution import ExecutionView, Facts
+from ._gates import Gates, Settled
+from ._json import FrozenJson, NotJsonError, freeze
+from ._lifecycle import TABLE, Event, Phase, settle
+from ._pipeline import Stages, discard
+from ._request import Malformed, ToolCall
+from ._results import (
+    INVALID_ARGUMENTS,
+    UNKNOWN_TOOL,
+    BodyState,
+    CancelCause,
+    ToolFailure,
+    ToolResult,
+    as_content,
+)
+from ._scope import Cancellation, Firing, ScopeView, Watcher
+from ._signature import ArgumentsError
+from ._text import well_formed
+from ._tool import FunctionBody, ToolDefinition
+from ._unwinding import Unwound, as_one, unwind
+from ._views import Progress
+
+__all__ = ["Call"]
+
+_log = logging.getLogger("trio_tools")
+
+
+class Home(Protocol):
+    """What a call needs of the registry it was made through."""
+
+    def suggestions(self, name: str) -> list[str]:
+        """Visible names that ``name`` may have meant."""
+        ...
+
+    async def execute_nested(self, call: ToolCall, *, within: Call) -> ToolResult:
+        """Make a call from the body of another one."""
+        ...
+
+
+class Call:
+    """One call.
+
+    Attributes:
+        phase: Where it is.
+        started_at: When it started, ``trio.current_time()``.
+        state: Whether and why it is cancelled.
+        task: The task that made it, and runs all stages.
+        interrupt: What is to be raised once the result is published: ``KeyboardInterrupt`` and the like.
+        dispatcher: What runs its body; ``None`` until that is known to be needed.
+    """
+
+    __slots__ = (
+        "_deadline", "_edge", "_event", "_facts", "_home", "_request", "_result", "_stages", "_tool",
+        "_within", "dispatcher", "interrupt", "phase", "started_at", "state", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: ToolCall,
+        tool: ToolDefinition | None,
+        stages: Stages,
+        home: Home,
+        scope: ScopeView,
+        deadline: float,
+        within: Call | None,
+    ) -> None:
+        self._request = request
+        self._deadline = deadline  # in force where the call is made; -inf: cancelled
+        self._tool = tool
+        self._stages = stages
+        self._home = home
+        self._within = within
+        self.state = state = Cancellation(scope)
+        identity = (
+            request.id,
+            request.id if request.root_id is None else request.root_id,
+            request.name,
+            request.agent,
+            request.parent,
+            state,
+        )
+        self._facts = Facts(*identity) if tool is None else Brief(*identity, tool=tool, stages=stages)
+        self.phase = Phase.MATERIALIZE
+        self.started_at = state.now()
+        self.task = trio.lowlevel.current_task()
+        self.dispatcher: Dispatcher | None = None
+        self._edge: trio.CancelScope | None = None  # around all stages, inside the caller's
+        self._event = Event.UNUSABLE  # what settled the call,
+        self._result: ToolResult | None = None  # and the candidate for its result
+        self.interrupt: BaseException | None = None
+
+    @trio.lowlevel.enable_ki_protection
+    async def execute(self) -> ToolResult:
+        """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
+        brief = self._facts
+        if not isinstance(brief, Brief):
+            self._settled(_unknown(brief.name, self._home.suggestions(brief.name)))
+        elif (unusable := self._materialize(brief)) is not None:
+            self._settled(unusable)
+        elif self._cancelled_on_entry():
+            self._settled(Settled(Event.CANCELLED_ON_ENTRY))
+        else:
+            await self._pass_stages(brief)
+        return self._finish()
+
+    def close(self) -> None:
+        """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
+        self.state.over = True
+        self.state.watcher = self.dispatcher = self.interrupt = None
+
+    def cancel(self, reason: str | None) -> None:
+        """Cancel this call and nothing else, in whatever stage it is."""
+        self.state.note(Firing("operator", reason, self.state.now()))
+        if self._edge is not None:
+            self._edge.cancel(reason)
+
+    def _materialize(self, brief: Brief) -> Settled | None:
+        """Take the snapshot of the arguments and check it. Not a checkpoint."""
+        arguments, tool = self._request.arguments, brief.tool
+        if isinstance(arguments, Malformed):
+            return _invalid([arguments.reason])
+        try:
+            brief.arguments = frozen = freeze(arguments)
+            if not isinstance(frozen, dict):
+                return _invalid([_no_object(frozen)])
+            violations = tool.violations(frozen)
+            if violations:
+                return _invalid(violations)
+            if isinstance(tool.execute, FunctionBody):
+                brief.bound = tool.execute.bind(frozen)
+        except NotJsonError as error:
+            return _invalid([str(error)])
+        except ArgumentsError as error:
+            return _invalid(error.violations)
+        return None
+
+    async def _pass_stages(self, brief: Brief) -> None:
+        stages = brief.stages
+        self.state.watcher = watcher = Watcher(self.state.note_caller)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._edge = nursery.cancel_scope
+                nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
+                try:
+                    refused = await Gates(brief, self._enter).pass_all() if stages.gated else None
+                    if refused is None:
+                        self._result = result = await self._dispatched(brief, nursery.cancel_scope)
+                        self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
+                    else:
+                        self._settled(refused)
+                    if stages.after:
+                        await self._judge(brief)
+                finally:
+                    watcher.end()
+        except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
+            self._unwound(unwind(error))
+        if stages.after:
+            await self._judge(brief)
+
+    def _dispatched(self, brief: Brief, edge: trio.CancelScope) -> Awaitable[ToolResult]:
+        """The wrappers and the body."""
+        self.phase = Phase.AROUND
+        holds_thread = self._within is not None and self._within.holds_thread
+        self.dispatcher = dispatcher = Dispatcher(brief, self._call_tool, self._report, holds_thread)
+        return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+
+    def _settled(self, settled: Settled) -> None:
+        self._event, self._result = settled
+
+    def _unwound(self, unwound: Unwound) -> None:
+        """An exception left the stages: what it settles the call with."""
+        latest = self.dispatcher.latest if self.dispatcher is not None else None
+        if unwound.interrupts:
+            self._interrupted(as_one(unwound.interrupts))
+            self._settled(Settled(Event.INTERRUPTED, self._result or latest))
+        elif unwound.errors:
+            raised = Event.GATE_RAISED if self.dispatcher is None else Event.WRAPPER_RAISED
+            self._settled(Settled(raised, ToolFailure.from_exception(*unwound.errors)))
+        else:
+            self._settled(Settled(Event.GATE_CUT if self.dispatcher is None else Event.CUT, latest))
+
+    async def _judge(self, brief: Brief) -> None:
+        """Have the after policies decide, if what settled the call passes them."""
+        if not TABLE[self._event].passes_after:
+            return
+        self.phase = Phase.AFTER
+        result = settle(self._event, self._result, cause=self._cause(), body=self.body)
+        self._settled(Settled(Event.DECIDED, result))
+        try:
+            self._result = await Judgement(brief, result).decided()
+        except BaseException as error:  # an interrupt: it is raised when the result is published
+            self._interrupted(error)
+            self._event = Event.INTERRUPTED
+
+    def _interrupted(self, interrupt: BaseException) -> None:
+        self.interrupt = self.interrupt or interrupt
+        self.state.note(Firing("interrupt", None, self.state.now()))
+
+    def _cancelled_on_entry(self) -> bool:
+        state, asked = self.state, self.state.asked
+        if self._deadline <= self.started_at or (asked is not None and asked.cancel_called):
+            state.note(Firing("caller", None, self.started_at))
+        return state.first is not None
+
+    def _note_caller(self) -> bool:
+        """Whether the call is cancelled by now; the caller's cancellation is noted if nobody else has noted it."""
+        state = self.state
+        if state.first is None and state.in_force():
+            state.note(Firing("caller", None, state.now()))
+        return state.first is not None
+
+    def _cause(self) -> CancelCause | None:
+        first = self.state.first if self._note_caller() else None
+        return None if first is None else cause_of(first)
+
+    # ---- finish: nothing is awaited from the last decision to the observers ------------------------------------------
+
+    def _finish(self) -> ToolResult:
+        self.phase = Phase.FINISH
+        result = self._finalized(settle(self._event, self._result, cause=self._cause(), body=self.body))
+        for observer in self._stages.observers:
+            try:
+                answer: object = observer(self.execution, result)
+                if answer is not None:
+                    discard(answer)
+                    _log.error("result observer %r answered %r: it must be a plain function that returns None", observer, answer)
+            except Exception:
+                _log.exception("result observer %r failed for call %r", observer, self._request.id)
+            except BaseException as interrupt:  # raised below, once everybody has been told
+                self._interrupted(interrupt)
+        return result
+
+    def _finalized(self, result: ToolResult) -> ToolResult:
+        """The tool's last word on what the model sees. Fails closed."""
+        finalize = None if self._tool is None else self._tool.finalize_content
+        if finalize is None:
+            return result
+        try:
+            content = finalize(self.execution, result)
+            if content is None:
+                return result
+            discard(content)
+            return attrs.evolve(result, content=as_content(content))
+        except Exception as error:
+            failure = attrs.evolve(ToolFailure.from_exception(error), body=result.body)
+        except BaseException as interrupt:  # raised by _finish when the result is published
+            self._interrupted(interrupt)
+            return settle(Event.INTERRUPTED, result, cause=self._cause(), body=result.body)
+        if not isinstance(result, ToolFailure):
+            return failure
+        error = attrs.evolve(result.error, message=failure.error.message)
+        return attrs.evolve(result, error=error, content=failure.content, superseded=None, partial=())
+
+    # ---- what the body asks for --------------------------------------------------------------------------------------
+
+    @property
+    def execution(self) -> ExecutionView:
+        """The read-only view of the call."""
+        return self._facts.execution
+
+    @property
+    def stage(self) -> str:
+        """Where the call is, in a word."""
+        inside = self.dispatcher is not None and self.dispatcher.task is not None
+        return (Phase.BODY if inside else self.phase).value
+
+    @property
+    def body(self) -> BodyState:
+        """How far the body is, or was."""
+        return "not-started" if self.dispatcher is None else self.dispatcher.body
+
+    @property
+    def holds_thread(self) -> bool:
+        """Whether this call, or one around it, holds a token of the thread limiter."""
+        return self.dispatcher is not None and self.dispatcher.holds_thread
+
+    async def _call_tool(self, name: str, arguments: object, id: str) -> ToolResult:
+        facts = self._facts
+        call = ToolCall(
+            id=id, name=name, arguments=arguments, root_id=facts.root_call_id, parent=facts.token, agent=facts.agent
+        )
+        return await self._home.execute_nested(call, within=self)
+
+    def _report(self, progress: Progress) -> None:
+        for observer in self._stages.progress:
+            try:
+                discard(observer(self.execution, progress))
+            except Exception:
+                _log.exception("progress observer %r failed for call %r", observer, self._request.id)
+
+
+def _unknown(name: str, meant: list[str]) -> Settled:
+    hint = f"; did you mean {' or '.join(repr(one) for one in meant)}?" if meant else ""
+    message = f'unknown tool "{well_formed(name)}"{hint}'
+    return Settled(Event.UNUSABLE, ToolFailure.from_message(message, code=UNKNOWN_TOOL, name="ToolNotFoundError"))
+
+
+def _invalid(violations: Sequence[str]) -> Settled:
+    message = f"invalid arguments: {'; '.join(violations)}"
+    return Settled(Event.UNUSABLE, ToolFailure.from_message(message, code=INVALID_ARGUMENTS, name="ToolArgsError"))
+
+
+def _no_object(arguments: FrozenJson) -> str:
+    if isinstance(arguments, str):
+        return "$: the arguments must be an object, not text; send the object itself, not its JSON text in a string"
+    return "$: the arguments must be an object, with one key for each parameter"

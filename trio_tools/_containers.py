@@ -1,0 +1,245 @@
+"""Lists, tuples, sets, dicts and unions as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, cast
+
+import attrs
+
+from ._atoms import Scalar
+from ._errors import describe
+from ._shapes import Definitions, JsonSchema, Location, Noted, Problems, Shape
+from ._violations import show
+
+__all__ = ["Array", "Map", "Recursive", "Row", "Union", "construct"]
+
+
+def construct(build: Callable[[], object], where: Location, problems: Problems) -> Any:
+    """Call a constructor; what it raises is a refusal of the value."""
+    try:
+        return build()
+    except Exception as error:
+        # Validators of attrs put their message first and objects behind it.
+        told = error.args[0] if len(error.args) > 1 else None
+        return problems.refuse(where, told if isinstance(told, str) else describe(error).message)
+
+
+def _elements(value: object, where: Location, problems: Problems) -> Sequence[object] | None:
+    """The elements of an array; frozen ones are tuples, so that lists and tuples are one kind here."""
+    if isinstance(value, (list, tuple)):
+        return cast("Sequence[object]", value)
+    return problems.mismatch(where, f'{show(value)} is not of type "array"')
+
+
+@attrs.frozen(eq=False)
+class Array(Shape):
+    """A list, set, frozenset or tuple of any length; abstract ones become a list or set."""
+
+    item: Shape
+    build: Callable[[list[Any]], object]
+    base: JsonSchema
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.item,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        items = self.item.schema(definitions)
+        return {**self.base, "items": items} if items else dict(self.base)
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        before = len(problems)
+        elements = _elements(value, where, problems) or ()
+        items = [self.item.decode(each, (where, index), problems) for index, each in enumerate(elements)]
+        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if "uniqueItems" not in self.base:
+            elements = _elements(value, where, problems) or ()
+            return [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
+        if not isinstance(value, Set):
+            return problems.mismatch(where, f"expected a set, got {show(value)}")
+        members = enumerate(cast("Set[object]", value))
+        return _ordered([self.item.encode(each, (where, index), problems) for index, each in members])
+
+
+def _ordered(items: list[Any]) -> list[Any]:
+    """The members of a set in an order that does not change from one process to the next."""
+    try:
+        return sorted(items)
+    except TypeError:  # there is none among them
+        return sorted(items, key=repr)
+
+
+@attrs.frozen(eq=False)
+class Row(Shape):
+    """A tuple of fixed length, or a class that is written like one: an array with a place for each element.
+
+    Attributes:
+        names: What the places are called, if they are.
+        required: How many elements there must be; the rest has defaults.
+        build: Makes the value of its elements.
+    """
+
+    items: tuple[Shape, ...]
+    names: tuple[str, ...]
+    required: int
+    build: Callable[[list[Any]], object]
+
+    def parts(self) -> Iterable[Shape]:
+        return self.items
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        items = [item.schema(definitions) for item in self.items]
+        for item, name in zip(items, self.names, strict=False):
+            item.setdefault("description", name)
+        placed: JsonSchema = {"prefixItems": items} if items else {}
+        return {"type": "array", **placed, "minItems": self.required, "maxItems": len(self.items)}
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        before = len(problems)
+        places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
+        items = [shape.decode(each, (where, index), problems) for index, (each, shape) in places]
+        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
+        return [shape.encode(each, (where, index), problems) for index, (each, shape) in places]
+
+    def _row(self, value: object, where: Location, problems: Problems) -> Sequence[object]:
+        elements = _elements(value, where, problems)
+        if elements is not None and not self.required <= len(elements) <= len(self.items):
+            problems.mismatch(where, f"expected {len(self.items)} elements, got {len(elements)}")
+        return elements or ()
+
+
+@attrs.frozen(eq=False)
+class Map(Shape):
+    """A dict whose keys are written as strings."""
+
+    key: Shape
+    value: Shape
+    base: JsonSchema
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.key, self.value)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        schema = dict(self.base)
+        names = self.key.schema(definitions)
+        if names != {"type": "string"}:
+            schema["propertyNames"] = names
+        if values := self.value.schema(definitions):
+            schema["additionalProperties"] = values
+        return schema
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        return dict(self._items(value, where, problems, self.key.decode, self.value.decode))
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        return dict(self._items(value, where, problems, self.key.encode, self.value.encode))
+
+    @staticmethod
+    def _items(
+        value: object,
+        where: Location,
+        problems: Problems,
+        of_key: Callable[[object, Location, Problems], Any],
+        of_value: Callable[[object, Location, Problems], Any],
+    ) -> Iterable[tuple[Any, Any]]:
+        if not isinstance(value, Mapping):
+            return problems.mismatch(where, f'{show(value)} is not of type "object"') or ()
+        return [
+            (of_key(key, where, problems), of_value(item, (where, str(key)), problems))
+            for key, item in cast("Mapping[object, object]", value).items()
+        ]
+
+
+@attrs.frozen(eq=False)
+class Union(Shape):
+    """One of several types: the first, in the order of the annotation, that takes the value."""
+
+    branches: tuple[Shape, ...]
+
+    def is_native(self) -> bool:
+        # msgspec 0.23 corrupts memory when it is shown a union of a fixed tuple and a type with constraints.
+        return not any(isinstance(_core(branch), Row) for branch in self.branches)
+
+    def parts(self) -> Iterable[Shape]:
+        return self.branches
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        forms: list[JsonSchema] = []
+        for branch in self.branches:
+            form = branch.schema(definitions)
+            if not form:
+                return {}  # one takes anything
+            if form not in forms:
+                forms.append(form)
+        return {"anyOf": forms} if len(forms) > 1 else forms[0]
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        # A number goes to the branch of its own kind, if there is one: 5.0 stays a float in `int | float`.
+        branches = sorted(self.branches, key=lambda branch: _is_other_number(branch, value))
+        return self._first(branches, "decode", value, where, problems)
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        # A base class takes an instance of its subclass too, and would leave out what the subclass adds.
+        for branch in self.branches:
+            cls = getattr(_core(branch), "cls", None)
+            if cls is type(value) and cls is not dict:  # typed dicts are all of that class
+                return branch.encode(value, where, problems)
+        return self._first(self.branches, "encode", value, where, problems)
+
+    @staticmethod
+    def _first(branches: Iterable[Shape], step: str, value: object, where: Location, problems: Problems) -> Any:
+        refused: Problems | None = None
+        for branch in branches:
+            attempt = Problems()
+            converted = getattr(branch, step)(value, where, attempt)
+            if not len(attempt):
+                return converted
+            if not attempt.mismatches and refused is None:
+                refused = attempt  # of the right form, and yet no value of that type: the one that was meant
+        if refused is None:
+            return problems.mismatch(where, f"{show(value)} fits none of the types of the union")
+        problems.refusals.extend(refused.refusals)
+        return None
+
+
+def _core(shape: Shape) -> Shape:
+    while isinstance(shape, Noted):
+        shape = shape.inner
+    return shape
+
+
+def _is_other_number(branch: Shape, value: object) -> bool:
+    core = _core(branch)
+    return isinstance(core, Scalar) and core.kind in (int, float) and core.kind is not type(value)
+
+
+@attrs.define(eq=False)
+class Recursive(Shape):
+    """A type alias that may contain itself.
+
+    Attributes:
+        inner: What it stands for; set once that has been read.
+    """
+
+    name: str
+    inner: Shape = attrs.field(init=False)
+
+    def is_native(self) -> bool:
+        return False
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return definitions.inline(self, self.name, lambda: self.inner.schema(definitions))
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        return self.inner.decode(value, where, problems)
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        return self.inner.encode(value, where, problems)

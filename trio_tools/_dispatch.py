@@ -1,0 +1,270 @@
+"""One attempt of a body: enter the scopes, look, mark, call; then say what came of it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import attrs
+import trio
+
+from ._errors import leaves
+from ._brief import Brief
+from ._execution import RunView
+from ._lifecycle import Event, aborted, settle, timed_out
+from ._pipeline import interruptible
+from ._presentation import produce
+from ._results import BodyState, CancelCause, ToolFailure, ToolResult, ToolSuccess
+from ._scope import Firing, Watcher
+from ._tool import FunctionBody
+from ._unwinding import Unwound, as_one, unwind
+from ._views import Progress
+
+__all__ = ["Dispatcher", "cause_of"]
+
+_NO_VALUE = object()
+_UNWOUND_NOTHING = Unwound()
+
+
+def cause_of(firing: Firing) -> CancelCause:
+    """What a result tells of a cancellation."""
+    return CancelCause(source=firing.source, reason=firing.reason, call_id=firing.call_id)
+
+
+class Dispatcher:
+    """Runs the body of one call, as often as the wrappers ask for it.
+
+    Attributes:
+        body: How far the body is, or was in the last attempt that started.
+        latest: The outcome that stands if nothing later replaces it: that of the last attempt, or what a wrapper
+            further in has answered or raised since.
+        value: The value of the last success of a body, as the output contract has admitted it.
+    """
+
+    __slots__ = (
+        "_brief", "_call_tool", "_progress", "_state", "body", "cut", "holds_thread", "latest", "run", "task", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        brief: Brief,
+        call_tool: Callable[[str, object, str], Awaitable[ToolResult]],
+        progress: Callable[[Progress], None],
+        holds_thread: bool,
+    ) -> None:
+        self._brief = brief
+        self._state = brief.state
+        self._call_tool = call_tool
+        self._progress = progress
+        self.body: BodyState = "not-started"
+        self.cut = False  # the last attempt ended by a cancellation, as a generic abort
+        self.latest: ToolResult | None = None
+        self.task: trio.lowlevel.Task | None = None  # that runs the body, and
+        self.run: RunView | None = None  # what the body was given, while an attempt is being made
+        self.value: object = _NO_VALUE
+        self.holds_thread = holds_thread  # this call, or one around it, holds a token of the thread limiter
+
+    def attempt(self) -> Awaitable[ToolResult]:
+        """Run the body once. Always a checkpoint.
+
+        Returns the outcome, also the abort: the caller of the wrapper's ``call_next`` decides whether the cancelled
+        scope lies outside, and lets Trio raise there. Raises only interrupts.
+        """
+        timeout = self._brief.tool.timeout
+        return self._attempt() if timeout is None else self._timed_attempt(timeout)
+
+    async def _timed_attempt(self, timeout: float) -> ToolResult:
+        self._state.timeout = deadline = self._state.now() + timeout
+        with trio.CancelScope(deadline=deadline):
+            return await self._attempt()
+
+    async def _attempt(self) -> ToolResult:
+        state, before = self._state, self.body
+        unwound, value, run = _UNWOUND_NOTHING, _NO_VALUE, None
+        self.body = "not-started"
+        self.task = trio.lowlevel.current_task()
+        try:
+            if self._brief.tool.takes_run or state.applied:
+                async with trio.open_nursery() as nursery:
+                    watch = Watcher(state.note_within) if self._brief.stages.around else None
+                    self.run = run = RunView(self._brief, nursery, self._call_tool, self._progress, watch)
+                    try:
+                        value = await self._in_scope(nursery.cancel_scope, run)
+                    finally:
+                        if watch is not None:
+                            watch.end()
+            elif self._brief.stages.around:  # a wrapper may hide the caller
+                with trio.CancelScope() as scope:
+                    value = await self._in_scope(scope, None)
+            else:
+                value = await self._run_body(None)
+        except BaseException as error:  # taken apart below; what is no error leaves as itself
+            unwound = unwind(error, below=sys._getframe())
+        if run is not None:
+            run.close()
+        self.task = self.run = None
+        started = self.body != "not-started"
+        if not started:
+            self.body = before
+        try:
+            return self._outcome(run, value, unwound, started)
+        finally:
+            state.end_attempt()
+            del unwound  # its tracebacks hold this frame
+
+    async def _in_scope(self, scope: trio.CancelScope, run: RunView | None) -> object:
+        """Run the body in ``scope``, to which the call's cancellation is passed on through whatever hides it."""
+        state = self._state
+        if run is not None:
+            state.own = scope
+            if state.applied:
+                run.watch()
+        if not self._brief.stages.around:  # nothing between the caller and the body can hide the one from the other
+            return await self._run_body(run)
+        state.pierce(scope)
+        try:
+            return await self._run_body(run)
+        finally:
+            state.left(scope)
+
+    async def _run_body(self, run: RunView | None) -> object:
+        """Look, mark, call; then mark how it ended. Nothing is awaited between the look and the body's first step."""
+        body = self._entered(run)
+        if body is None:
+            return _NO_VALUE
+        try:
+            value = await body
+        except BaseException as error:
+            self._raised(error)
+            raise
+        self._returned(run)
+        return value
+
+    def _entered(self, run: RunView | None) -> Awaitable[object] | None:
+        """The body, marked as entered; ``None`` if the call was cancelled by now."""
+        execute, bound = self._brief.tool.execute, self._brief.bound
+        if self._state.stopped():
+            return None
+        if isinstance(execute, FunctionBody):
+            if execute.in_thread:
+                return self._enter_thread(execute, run)
+            self.body = "interrupted"  # until it has ended by itself
+            return interruptible(execute.start_async, bound, run)
+        self.body = "interrupted"
+        return interruptible(execute, self._brief.arguments, run)
+
+    async def _enter_thread(self, body: FunctionBody, run: RunView | None) -> object:
+        """Run the body in a worker thread. Cancelled while it waits for one, it never starts."""
+        if run is not None:
+            run.watch()
+        bound = cast("dict[str, object]", self._brief.bound)
+
+        def work() -> object:
+            self.body = "interrupted"  # until it has ended by itself
+            return body.start(bound, run)
+
+        async def in_thread() -> object:
+            if self._state.stopped():
+                return _NO_VALUE
+            # The token is held already; Trio's own check of the scope comes before the thread starts.
+            return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(math.inf))
+
+        if self.holds_thread:  # waiting for a token that a call around this one holds might never end
+            return await in_thread()
+        limiter = self._brief.stages.thread_limiter or trio.to_thread.current_default_thread_limiter()
+        await limiter.acquire_on_behalf_of(self)
+        self.holds_thread = True
+        try:
+            return await in_thread()
+        finally:
+            self.holds_thread = False
+            limiter.release_on_behalf_of(self)
+
+    def _returned(self, run: RunView | None) -> None:
+        self._state.own = None  # a body that has a value may cancel its nursery as it likes
+        if self.body == "not-started":
+            return
+        self.body = "finished"
+        # Work that the body owns counts against the timeout too.
+        if self._state.timeout != math.inf and (run is None or not run.owns_work()):
+            self._disarm()
+
+    def _raised(self, error: BaseException) -> None:
+        own = self._state.own
+        if own is not None and not own.cancel_called:
+            self._state.own = None  # from here on Trio cancels it, and that is nobody's cause
+        if self.body == "not-started" or not all(isinstance(leaf, Exception) for leaf in leaves(error)):
+            return
+        self.body = "finished"
+        self._disarm()
+
+    def _disarm(self) -> None:
+        """The body ended: if it was in time, what is left to do must not turn its outcome into a timeout."""
+        if self._state.now() < self._state.timeout:
+            self._state.timeout = math.inf
+
+    def _outcome(self, run: RunView | None, value: object, unwound: Unwound, started: bool) -> ToolResult:
+        candidate = self._candidate(run, value, unwound)
+        firing = self._firing(candidate, unwound)
+        if firing is None and isinstance(candidate, ToolSuccess):
+            self.cut, self.latest = False, candidate
+            return candidate
+        contexts = () if run is None else tuple(run.contexts)
+        partial = tuple(run.partial) if run is not None and self.body == "interrupted" else ()
+        if unwound.interrupts:
+            cause = CancelCause(source="interrupt")
+            self.latest = aborted(self.body, cause, replaced=candidate, contexts=contexts, partial=partial)
+            raise as_one(unwound.interrupts)
+        cause = None if firing is None else cause_of(firing)
+        if firing is not None and firing.source == "deadline":
+            seconds = cast(float, self._brief.tool.timeout)
+            result = timed_out(
+                seconds, self.body, cause_of(firing), replaced=candidate, contexts=contexts, partial=partial
+            )
+        elif isinstance(candidate, ToolFailure):
+            result = attrs.evolve(candidate, cause=cause, partial=partial) if unwound.cancelled else candidate
+        elif candidate is not None and (firing is None or firing.source == "tool"):
+            result = candidate
+        elif started or self.latest is None:
+            cause = cause or CancelCause(source="tool")  # a Cancelled of no scope in force: the body kept it
+            result = aborted(self.body, cause, replaced=candidate, contexts=contexts, partial=partial)
+        else:  # a further attempt that never started: the one before counts
+            result = settle(Event.CUT, self.latest, cause=cause, body=self.body)
+        self.cut = candidate is None and (unwound.cancelled or not started)
+        self.latest = result
+        return result
+
+    def _candidate(self, run: RunView | None, value: object, unwound: Unwound) -> ToolResult | None:
+        """What the body itself brought about; ``None`` if a cancellation kept it from bringing about anything."""
+        contexts = () if run is None else tuple(run.contexts)
+        if unwound.errors:
+            return attrs.evolve(ToolFailure.from_exception(*unwound.errors, contexts=contexts), body=self.body)
+        if value is _NO_VALUE:
+            return None
+        result = produce(
+            self._brief.tool.output,
+            self._brief,
+            value,
+            contexts=contexts,
+            concludes_turn=run is not None and run.concluded,
+            body=self.body,
+        )
+        self.value = result.value if isinstance(result, ToolSuccess) else _NO_VALUE
+        return result
+
+    def _firing(self, candidate: ToolResult | None, unwound: Unwound) -> Firing | None:
+        """The cancellation that came first, if there was any by now."""
+        state = self._state
+        known = state.local or state.first or (state.fired_within() if state.may_have_fired() else None)
+        if known is not None:
+            return known
+        if candidate is not None and (not self._brief.stages.around or not state.watched()):
+            return None  # no wrapper, and the end of the call looks again; or not a step has passed since the body began
+        if not state.in_force():
+            return None
+        if not self._brief.stages.around or state.given.cancel_called:
+            return Firing("caller", unwound.reason, state.now())
+        return Firing("wrapper", unwound.reason, state.now())
+

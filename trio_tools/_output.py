@@ -1,0 +1,113 @@
+"""What a tool declares about its results, and how a value becomes what the model sees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+import msgspec
+
+from ._errors import describe
+from ._json import FrozenJson, NotJsonError, freeze
+from ._results import Content, as_content
+from ._schema import Schema
+
+__all__ = ["Output", "OutputError", "Render", "render_json", "render_plainly"]
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+Render: TypeAlias = Callable[[FrozenJson, FrozenJson], Iterable[Content] | str]
+
+
+class OutputError(Exception):
+    """What a body returned breaks the output contract of its tool; the text lists every violation."""
+
+
+def render_plainly(arguments: FrozenJson, value: FrozenJson) -> str:
+    """The default rendering: a ``str`` as it is, any other value as its JSON text."""
+    return value if isinstance(value, str) else render_json(arguments, value)
+
+
+def render_json(arguments: FrozenJson, value: FrozenJson) -> str:
+    """Any value as its JSON text: the rendering of a function that is annotated to return anything but ``str``."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except OverflowError:  # an integer that does not fit 64 bits
+        return _encode(value)
+
+
+def _as_schema(schema: Mapping[str, object]) -> Schema:
+    return Schema(schema)
+
+
+@attrs.frozen(kw_only=True)
+class Output:
+    """The output contract of a tool. Its functions are synchronous; one that raises is ``INVALID_TOOL_OUTPUT``.
+
+    Attributes:
+        schema: JSON Schema of the value; by default anything that is JSON.
+        render: ``(arguments, value)`` to what the model sees: content blocks or a ``str``.
+        presentation_meta: ``(arguments, value)`` to JSON for a user interface; asked only for calls without a parent.
+        convert: Turns what the body returned into JSON data before it is checked; by default nothing is converted.
+
+    Raises:
+        ValueError: If the schema is no JSON Schema.
+    """
+
+    schema: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    render: Render = render_plainly
+    presentation_meta: Callable[[FrozenJson, FrozenJson], object] | None = None
+    convert: Callable[[object], object] | None = None
+    _compiled: Schema = attrs.field(
+        init=False, repr=False, eq=False, default=attrs.Factory(lambda self: _as_schema(self.schema), takes_self=True)
+    )
+
+    def check(self, value: object, *, converted: bool = False) -> FrozenJson:
+        """``value``, converted unless it is so already, and frozen, if the contract admits it.
+
+        Raises:
+            OutputError: If it is not JSON, or against the schema.
+        """
+        try:
+            frozen = freeze(value if converted or self.convert is None else self.convert(value))
+        except NotJsonError as error:
+            raise OutputError(str(error)) from error
+        except Exception as error:  # a conversion that raises
+            raise OutputError(describe(error).message) from error
+        self.admit(frozen)
+        return frozen
+
+    def admit(self, value: FrozenJson) -> None:
+        """Hold a value that is JSON already against the schema.
+
+        Raises:
+            OutputError: If it is against the schema.
+        """
+        if not self._compiled.is_valid(value):
+            raise OutputError("; ".join(self._compiled.violations(value)))
+
+    def show(self, arguments: FrozenJson, value: FrozenJson) -> tuple[Content, ...]:
+        """What the model sees of a checked value.
+
+        Raises:
+            OutputError: If ``render`` raises, or gives something that is no content.
+        """
+        try:
+            return as_content(self.render(arguments, value))
+        except Exception as error:
+            raise OutputError(f"render failed: {describe(error).message}") from error
+
+    def present(self, arguments: FrozenJson, value: FrozenJson) -> FrozenJson:
+        """What a user interface gets of a checked value; ``None`` without ``presentation_meta``.
+
+        Raises:
+            OutputError: If ``presentation_meta`` raises, or gives something that is not JSON.
+        """
+        if self.presentation_meta is None:
+            return None
+        try:
+            return freeze(self.presentation_meta(arguments, value))
+        except Exception as error:
+            raise OutputError(f"presentation_meta failed: {describe(error).message}") from error

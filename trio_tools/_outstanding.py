@@ -1,0 +1,84 @@
+"""Calls that have not been answered yet: what an operator can see of them, and do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import trio
+
+from ._call import Call
+from ._views import ToolExecution
+
+__all__ = ["OutstandingCall"]
+
+
+class OutstandingCall:
+    """A call that has not been answered yet. All of it is synchronous; it may be asked from any task."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    @property
+    def execution(self) -> ToolExecution:
+        """The read-only view of the call."""
+        return self._call.execution
+
+    @property
+    def stage(self) -> str:
+        """Where the call is: ``"before"``, ``"approval"``, ``"guards"``, ``"around"``, ``"body"``, ``"after"`` …"""
+        return self._call.stage
+
+    @property
+    def started_at(self) -> float:
+        """When the call started, as ``trio.current_time()`` told (seconds)."""
+        return self._call.started_at
+
+    @property
+    def cancelled_at(self) -> float | None:
+        """When the call was cancelled, likewise; ``None`` if it was not. It may go on for as long as its body does."""
+        return self._call.state.since()
+
+    def cancel(self, reason: str | None = None) -> None:
+        """Cancel just this call: its result has the cause ``"operator"``. The caller goes on.
+
+        Args:
+            reason: For the operator and the journal; not shown to the model.
+        """
+        self._call.cancel(reason)
+
+    def frames(self) -> list[str]:
+        """Where the call is stuck: ``"file:line in function"``, innermost last.
+
+        First the stages and the body, from the outermost of them; then each task in the body's nursery.
+        """
+        call = self._call
+        shown = list(_frames_of(call, call.task))
+        dispatcher = call.dispatcher
+        if dispatcher is not None and dispatcher.task is not None and dispatcher.task is not call.task:
+            shown += _all_frames(dispatcher.task)  # a wrapper runs the body in a task of its own
+        if dispatcher is not None and dispatcher.run is not None:
+            for task in dispatcher.run.nursery.child_tasks:
+                shown += _all_frames(task)
+        return shown
+
+    def __repr__(self) -> str:
+        state = "" if self.cancelled_at is None else ", cancelled"
+        return f"<OutstandingCall {self.execution.call_id!r} to {self.execution.name!r}, in {self.stage}{state}>"
+
+
+def _frames_of(call: Call, task: trio.lowlevel.Task) -> Iterator[str]:
+    inside = False
+    for frame, line in task.iter_await_frames():
+        if inside:
+            yield f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_qualname}"
+        inside = inside or frame.f_locals.get("self") is call
+
+
+def _all_frames(task: trio.lowlevel.Task) -> Iterator[str]:
+    for frame, line in task.iter_await_frames():
+        yield f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_qualname}"
+    for nursery in task.child_nurseries:
+        for child in nursery.child_tasks:
+            yield from _all_frames(child)

@@ -1,0 +1,43 @@
+"""From what a body returned to a result: checked, rendered, described."""
+
+from __future__ import annotations
+
+from ._execution import Facts
+from ._output import Output, OutputError
+from ._results import INVALID_OUTPUT, BodyState, Context, ToolFailure, ToolResult, ToolSuccess
+
+__all__ = ["invalid_output", "produce"]
+
+
+def produce(
+    output: Output,
+    facts: Facts,
+    value: object,
+    *,
+    converted: bool = False,
+    contexts: tuple[Context, ...],
+    concludes_turn: bool,
+    body: BodyState,
+) -> ToolResult:
+    """The success that ``value`` stands for, or ``INVALID_TOOL_OUTPUT`` if it breaks the contract.
+
+    ``converted`` says that it is JSON data already, and not what a body returned.
+    """
+    try:
+        frozen = output.check(value, converted=converted)
+        content = output.show(facts.arguments, frozen)
+        wanted = output.presentation_meta is not None and facts.parent is None
+        meta = output.present(facts.arguments, frozen) if wanted else None
+    except OutputError as error:
+        return invalid_output(facts, error, contexts=contexts, body=body)
+    return ToolSuccess(
+        value=frozen, content=content, meta=meta, contexts=contexts, concludes_turn=concludes_turn, body=body
+    )
+
+
+def invalid_output(facts: Facts, error: OutputError, *, contexts: tuple[Context, ...], body: BodyState) -> ToolFailure:
+    """The failure of a body that finished, and whose value cannot be used."""
+    message = f'tool "{facts.name}" returned invalid output: {error}'
+    return ToolFailure.from_message(
+        message, code=INVALID_OUTPUT, name="ToolOutputError", contexts=contexts, body=body
+    )

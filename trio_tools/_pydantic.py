@@ -1,0 +1,104 @@
+"""Pydantic models as parameters and results. Pydantic is imported only once a model turns up, and is no dependency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import attrs
+import msgspec
+
+from ._errors import describe
+from ._json import thaw
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
+from ._violations import show
+
+__all__ = ["Model", "is_model"]
+
+_NOISE = frozenset({"title", "$defs", "discriminator"})
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTED_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
+
+
+def is_model(cls: type) -> bool:
+    """Whether the class is a pydantic model or a pydantic dataclass."""
+    return hasattr(cls, "__pydantic_validator__")
+
+
+def _adapter(cls: type) -> Any:
+    import pydantic  # only someone who has it can have made such a class
+
+    return pydantic.TypeAdapter(cls)
+
+
+@attrs.frozen(eq=False)
+class Model(Shape):
+    """A pydantic model, read and written by pydantic: strictly, as JSON."""
+
+    cls: type
+    adapter: Any = attrs.field(init=False, default=attrs.Factory(lambda self: _adapter(self.cls), takes_self=True))
+
+    def is_native(self) -> bool:
+        return False
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        mode = "serialization" if definitions.of_results else "validation"
+        whole = cast("JsonSchema", self.adapter.json_schema(mode=mode))
+        return self._clean(whole, cast("Mapping[str, JsonSchema]", whole.get("$defs", {})), definitions)
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        text = msgspec.json.encode(_integers(thaw(cast("Any", value))))
+        try:
+            return self.adapter.validate_json(text, strict=True)
+        except Exception as error:
+            if not hasattr(error, "errors"):  # a validator raised something of its own
+                return problems.refuse(where, describe(error).message)
+            for each in cast("Any", error).errors(include_url=False, include_context=False, include_input=False):
+                place = where
+                for step in each["loc"]:
+                    place = (place, step)
+                # The schema knows the types; it does not know the validators, nor how texts are parsed.
+                is_unknown_to_schema = each["type"].endswith(("_error", "_parsing"))
+                (problems.refuse if is_unknown_to_schema else problems.mismatch)(place, each["msg"])
+            return None
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, self.cls):
+            return problems.mismatch(where, f"expected {self.cls.__name__}, got {show(value)}")
+        try:
+            return self.adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+        except Exception as error:
+            return problems.mismatch(where, describe(error).message)
+
+    def _clean(self, schema: JsonSchema, defined: Mapping[str, JsonSchema], definitions: Definitions) -> JsonSchema:
+        """A schema as the other shapes make theirs: closed, without titles, references only where a type recurs."""
+
+        def clean(part: Any) -> Any:
+            return self._clean(cast("JsonSchema", part), defined, definitions) if isinstance(part, dict) else part
+
+        made: JsonSchema = {}
+        if isinstance(target := schema.get("$ref"), str):
+            name = target.rpartition("/")[2]
+            made = definitions.inline((self, name), name, lambda: self._clean(defined[name], defined, definitions))
+        for key, part in cast("dict[str, Any]", schema).items():
+            if key in _NAMED_SCHEMAS:
+                made[key] = {name: clean(inner) for name, inner in part.items()}
+            elif key in _LISTED_SCHEMAS:
+                made[key] = [clean(inner) for inner in part]
+            elif key in _SCHEMAS:
+                made[key] = clean(part)
+            elif key not in _NOISE and key != "$ref":
+                made[key] = part
+        if "properties" in made:
+            made.setdefault("additionalProperties", False)
+        return made
+
+
+def _integers(value: Any) -> Any:
+    """JSON with each whole number as an integer: pydantic, when strict, takes no 5.0 for an ``int``."""
+    if isinstance(value, dict):
+        return {key: _integers(part) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_integers(part) for part in cast("list[Any]", value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,148 @@
+"""Classes with named fields as JSON objects: attrs, dataclasses, msgspec structs, ``TypedDict``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, cast
+
+import attrs
+import msgspec
+
+from ._containers import construct
+from ._json import NotJsonError, freeze, thaw
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
+from ._violations import near, show
+
+__all__ = ["Field", "Record", "fields_schema"]
+
+
+@attrs.frozen
+class Field:
+    """One field of a class, or one parameter of a function.
+
+    Attributes:
+        key: What it is called in JSON.
+        shape: Its type.
+        required: Whether it has no default.
+        attribute: What it is called on a value.
+        keyword: What the constructor calls it; ``None`` if it does not take it, so that only results have it.
+        default: What the constructor takes if it is not given; ``msgspec.NODEFAULT`` if that cannot be shown.
+        description: What is said about it.
+    """
+
+    key: str
+    shape: Shape
+    required: bool = True
+    attribute: str = attrs.field(default=attrs.Factory(lambda self: self.key, takes_self=True))
+    keyword: str | None = attrs.field(default=attrs.Factory(lambda self: self.key, takes_self=True))
+    default: object = msgspec.NODEFAULT
+    description: str = ""
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        """The schema of its property."""
+        schema = self.shape.schema(definitions)
+        if self.description:
+            schema["description"] = self.description
+        if self.default is not msgspec.NODEFAULT:
+            problems = Problems()
+            written = self.shape.encode(self.default, None, problems)
+            try:
+                shown = thaw(freeze(written))
+            except NotJsonError:
+                return schema
+            if not len(problems):
+                schema["default"] = shown
+        return schema
+
+
+def fields_schema(fields: Iterable[Field], definitions: Definitions) -> JsonSchema:
+    """The schema of an object with these properties and no others."""
+    shown = [field for field in fields if field.keyword is not None or definitions.of_results]
+    schema: JsonSchema = {"type": "object", "properties": {each.key: each.schema(definitions) for each in shown}}
+    if required := [field.key for field in shown if field.required]:
+        schema["required"] = required
+    return {**schema, "additionalProperties": False}
+
+
+@attrs.define(eq=False)
+class Record(Shape):
+    """A class with named fields.
+
+    Attributes:
+        cls: The class; a value must be an instance of it. ``dict`` for a ``TypedDict``.
+        name: The name of the class.
+        fields: Its fields; set once they have been read, because they may contain the class.
+        build: Makes a value of its fields.
+        native: Whether msgspec makes the same value.
+        description: What its docstring says.
+        tag: Key and value by which msgspec tells structs apart.
+    """
+
+    cls: type
+    name: str
+    build: Callable[..., object]
+    native: bool
+    description: str = ""
+    tag: tuple[str, str | int] | None = None
+    fields: tuple[Field, ...] = attrs.field(init=False)
+
+    def is_native(self) -> bool:
+        return self.native
+
+    def parts(self) -> Iterable[Shape]:
+        return [field.shape for field in self.fields]
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return definitions.inline(self, self.name, lambda: self._own_schema(definitions))
+
+    def _own_schema(self, definitions: Definitions) -> JsonSchema:
+        schema = fields_schema(self.fields, definitions)
+        if self.tag is not None:
+            key, value = self.tag
+            schema["properties"] = {key: {"enum": [value]}, **cast("JsonSchema", schema["properties"])}
+            schema["required"] = [key, *cast("list[str]", schema.get("required", []))]
+        return {**schema, "description": self.description} if self.description else schema
+
+    def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            return problems.mismatch(where, f'{show(value)} is not of type "object"')
+        given = cast("Mapping[object, object]", value)
+        before = len(problems)
+        taken = [field for field in self.fields if field.keyword is not None]
+        self._check_keys(given, taken, where, problems)
+        values = {
+            str(field.keyword): field.shape.decode(given[field.key], (where, field.key), problems)
+            for field in taken
+            if field.key in given
+        }
+        if self.tag is not None and given.get(self.tag[0]) != self.tag[1]:
+            problems.mismatch((where, self.tag[0]), f"{show(self.tag[1])} is required")
+        return construct(lambda: self.build(**values), where, problems) if len(problems) == before else None
+
+    def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        if not isinstance(value, self.cls):
+            return problems.mismatch(where, f"expected {self.name}, got {show(value)}")
+        if self.cls is dict:
+            given = cast("Mapping[object, object]", value)
+            self._check_keys(given, self.fields, where, problems)
+            items = [(field, given[field.key]) for field in self.fields if field.key in given]
+        else:
+            items = [(field, getattr(value, field.attribute, msgspec.UNSET)) for field in self.fields]
+        encoded: dict[str, object] = {} if self.tag is None else dict([self.tag])
+        for field, item in items:
+            if item is not msgspec.UNSET:
+                encoded[field.key] = field.shape.encode(item, (where, field.key), problems)
+            elif field.required:
+                problems.mismatch(where, f"{show(field.key)} is required")
+        return encoded
+
+    def _check_keys(
+        self, given: Mapping[object, object], fields: Collection[Field], where: Location, problems: Problems
+    ) -> None:
+        known = {field.key for field in fields}
+        for field in fields:
+            if field.required and field.key not in given:
+                problems.mismatch(where, f"{show(field.key)} is required")
+        for key in given:
+            if key not in known and (self.tag is None or key != self.tag[0]):
+                problems.mismatch(where, f"unknown key {show(key)}{near(str(key), known)}")

@@ -1,0 +1,283 @@
+"""The cancellation of one piece of work: who may cancel it, who did first, and how everybody inside is told.
+
+The caller's cancellation is ambient: it reaches the work as ``Cancelled``, through Trio's own nesting of scopes. What
+Trio does not tell is *when* it came, and with which reason, to somebody inside a shield; and a shield between the
+caller and the work keeps it out. So a :class:`Watcher` is parked outside of everything that could hide the caller. Its
+abort function runs synchronously inside whatever cancels; it notes the fact, and the scopes that were opened further
+in with :meth:`Cancellation.piercing` are cancelled too, which pierces every shield between.
+
+This module knows nothing of tools. Everything in it uses Trio's public interface only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import attrs
+import outcome
+import trio
+
+__all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "Watcher", "expired", "look"]
+
+CancelSource = Literal["caller", "deadline", "wrapper", "sibling", "operator", "tool", "interrupt"]
+"""Whose scope ended a call: ``"caller"`` (also when its deadline ran out, or anything around it), ``"deadline"`` (the
+tool's own timeout), ``"wrapper"``, ``"sibling"`` (another call of the batch failed), ``"operator"`` (cancelled through
+:meth:`OutstandingCall.cancel`), ``"tool"`` (the body cancelled its own nursery), ``"interrupt"``."""
+
+# Deadlines that nobody sets: in the past, or the future, of every clock, and finite.
+_BEFORE_ALL_TIME, _AFTER_ALL_TIME = -1e300, 1e300
+
+
+class ScopeView(Protocol):
+    """A cancel scope as somebody sees it who may look but not touch. ``trio.CancelScope`` satisfies it."""
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether the scope was cancelled."""
+        ...
+
+
+@attrs.frozen
+class Firing:
+    """A cancellation as it was noticed: whose, why, when (``trio.current_time()``, seconds)."""
+
+    source: CancelSource
+    reason: str | None = None
+    at: float = math.inf
+    call_id: str | None = None
+
+
+def expired() -> bool:
+    """Whether the running task is cancelled here; a deadline that has passed counts though Trio has not acted yet."""
+    deadline = trio.current_effective_deadline()
+    return deadline != math.inf and deadline <= trio.current_time()
+
+
+def look(scope: trio.CancelScope) -> float | None:
+    """The deadline that is in force here (-inf: cancelled); ``None`` if a cancellation of ``scope`` would not arrive.
+
+    An entered scope does not reach the running task here if it was left already, was entered by a task that is no
+    ancestor, or is hidden by a shield. One that does lends us its deadline: it gets another one for the length of this
+    look, which takes no step of the scheduler.
+    """
+    deadline = scope.deadline
+    if deadline == math.inf:
+        seen = _seen_with(_AFTER_ALL_TIME, scope)
+        if seen == _AFTER_ALL_TIME:
+            return math.inf  # it is the only one with a deadline
+        if seen == math.inf:
+            return None
+    in_force = trio.current_effective_deadline()
+    if in_force == -math.inf:
+        return in_force  # cancelled, by whatever scope: there is nothing left that could fail to arrive
+    return in_force if _seen_with(_BEFORE_ALL_TIME, scope) == _BEFORE_ALL_TIME else None
+
+
+def _seen_with(deadline: float, scope: trio.CancelScope) -> float:
+    own, scope.deadline = scope.deadline, deadline
+    try:
+        return trio.current_effective_deadline()
+    finally:
+        scope.deadline = own
+
+
+class Watcher:
+    """A task that stands where the caller's cancellation arrives, and notes it inside whatever cancels.
+
+    Start :meth:`run` in a nursery of that context and call :meth:`end` before the nursery is left. ``notify`` is
+    called at most once, synchronously, possibly from another task or from Trio's run loop; it must not raise.
+    """
+
+    __slots__ = ("_notify", "_over", "_task")
+
+    def __init__(self, notify: Callable[[trio.Cancelled], None]) -> None:
+        self._notify = notify
+        self._task: trio.lowlevel.Task | None = None  # set while parked
+        self._over = False
+
+    @property
+    def parked(self) -> bool:
+        """Whether a cancellation would be noted by now; not in the step that started the watcher."""
+        return self._task is not None
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """Stay until :meth:`end`. A checkpoint that no cancellation ends: it is noted and the watcher stays."""
+        if self._over:
+            return
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
+        offered = outcome.capture(raise_cancel)
+        if isinstance(offered, outcome.Error) and isinstance(offered.error, trio.Cancelled):
+            self._notify(offered.error)
+        del offered  # a traceback would keep this frame alive
+        return trio.lowlevel.Abort.FAILED
+
+    def end(self) -> None:
+        """Let the watcher go. Not by a cancellation: it must not take it for the caller's."""
+        task, self._task, self._over = self._task, None, True
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+class Cancellation:
+    """Whether one call is cancelled, by whom first, and which scopes of the library pass it on.
+
+    Two kinds of cause are kept apart. ``first`` concerns the whole call: its caller, an operator, a failing sibling, an
+    interrupt; once set it stays. The other kind concerns one attempt of the body: its timeout, a wrapper's scope, the
+    nursery of the body itself. If both happened, the earlier one is the cause, and at the same instant the first kind.
+    """
+
+    __slots__ = ("_clock", "_piercing", "applied", "asked", "first", "given", "local", "over", "own", "timeout", "watcher", "within")
+
+    def __init__(self, given: ScopeView) -> None:
+        self.given = given  # the caller's scope, as it was given
+        # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
+        self.asked = None if isinstance(given, trio.CancelScope) else given
+        self.watcher: Watcher | None = None  # in the caller's context, while the stages run
+        self.first: Firing | None = None
+        self.over = False  # the call has been answered: this state is that of nothing any more
+        # Of this attempt:
+        self.local: Firing | None = None  # its cause, if that was there before `first`
+        self.within: Firing | None = None  # what a watcher beside the body has noted: something, perhaps the caller
+        self.applied: list[trio.CancelScope] = []  # assigned by wrappers and entered by us, outermost first
+        self.timeout = math.inf  # when the tool's own deadline passes
+        self.own: trio.CancelScope | None = None  # the scope of the body's nursery
+        self._piercing: list[trio.CancelScope] = []
+        self._clock = trio.lowlevel.current_clock()
+
+    def now(self) -> float:
+        """The time in seconds on Trio's clock; works in worker threads too."""
+        return self._clock.current_time()
+
+    def called(self) -> bool:
+        """Whether the call is cancelled for any reason. May be asked in a worker thread, and in any task."""
+        if self.first is not None or self.local is not None or self.within is not None:
+            return True
+        if self.timeout != math.inf and self.timeout <= self.now():
+            return True
+        if not trio.lowlevel.in_trio_run():
+            return False  # a scope can be asked only in Trio; while a thread runs, all of them are watched
+        return any(scope.cancel_called for scope in self.applied) or (
+            not self.watched() and self.given.cancel_called
+        )
+
+    def since(self) -> float | None:
+        """When the call was cancelled, in seconds on Trio's clock; ``None`` if it was not."""
+        known = [firing.at for firing in (self.first, self.local, self.within) if firing is not None]
+        if self.timeout <= self.now():
+            known.append(self.timeout)
+        return min(known, default=None)
+
+    def watched(self) -> bool:
+        """Whether a cancellation by the caller would be noted by now; not in the step in which the call started."""
+        return self.watcher is not None and self.watcher.parked
+
+    def stopped(self) -> bool:
+        """Whether nothing more may be started: noted, or in force at this point of the running task."""
+        return self.first is not None or self.local is not None or self.in_force()
+
+    def in_force(self) -> bool:
+        """Whether a cancellation is in force at this point of the running task, noted or not.
+
+        A deadline that has passed counts, though Trio may not have acted on it yet.
+        """
+        deadline = trio.current_effective_deadline()
+        if deadline != math.inf and deadline <= trio.current_time():
+            return True
+        return self.asked is not None and self.asked.cancel_called
+
+    def note(self, firing: Firing) -> None:
+        """Record that the whole call is cancelled, and pass it on to everything further in. The first cause stays."""
+        if self.first is not None:
+            return
+        if self.local is None:
+            self.local = self.fired_within(firing.at)
+        self.first = firing
+        for scope in tuple(self._piercing):
+            scope.cancel(firing.reason)
+
+    def note_caller(self, offered: trio.Cancelled) -> None:
+        """What a watcher in the caller's context notes."""
+        at = self.now()
+        if offered.source == "deadline" and isinstance(self.given, trio.CancelScope):
+            at = min(at, self.given.deadline)  # it may have passed while the run loop was busy
+        self.note(Firing("caller", offered.reason, at))
+
+    def note_within(self, offered: trio.Cancelled) -> None:
+        """What a watcher beside the body notes. If it is the caller, the other watcher says so at the same instant."""
+        if self.within is None:
+            self.within = Firing("wrapper", offered.reason, self.now())
+
+    def pierce(self, scope: trio.CancelScope) -> None:
+        """From now on pass the call's cancellation on to ``scope``."""
+        self._piercing.append(scope)
+        if self.first is not None:
+            scope.cancel(self.first.reason)
+
+    def left(self, scope: trio.CancelScope) -> None:
+        """``scope``, once given to :meth:`pierce`, has been left."""
+        self._piercing.remove(scope)
+
+    def abandon(self) -> None:
+        """Cancel the work in the innermost scope: a wrapper has left it behind."""
+        for scope in self._piercing[-1:]:
+            scope.cancel("its wrapper returned before call_next had")
+
+    def may_have_fired(self) -> bool:
+        """Whether :meth:`fired_within` is worth asking."""
+        return self.timeout != math.inf or self.own is not None or self.within is not None or bool(self.applied)
+
+    def fired_within(self, before: float = math.inf) -> Firing | None:
+        """What ended this attempt, strictly before that time, of the scopes further in than the caller's.
+
+        Runs inside whatever cancels: a scope whose deadline may just be passing is not asked, as that would cancel it.
+        """
+        now, noted = self.now(), self.within
+        fired: list[Firing] = []
+        if self.timeout <= now:
+            fired.append(Firing("deadline", None, self.timeout))
+        for scope in self.applied:
+            if scope.deadline <= now:
+                fired.append(Firing("wrapper", None, scope.deadline))
+            elif scope.cancel_called:
+                fired.append(noted or Firing("wrapper", None, -math.inf))  # unseen, so it was cancelled before the body
+        if not fired and self.own is not None and self.own.cancel_called:
+            fired.append(Firing("tool", None, noted.at if noted else -math.inf))
+        if not fired and noted is not None:
+            fired.append(noted)
+        return min((one for one in fired if one.at < before), key=lambda one: one.at, default=None)
+
+    def end_attempt(self) -> None:
+        """Forget what concerned this attempt only."""
+        self.local = self.within = self.own = None
+        self.timeout = math.inf
+
+
+class LiveScope:
+    """The scope of a call as its stages see it: whether the call is cancelled, for whatever reason.
+
+    It may be polled under a shield and in a worker thread. It has nothing to cancel with.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Cancellation) -> None:
+        self._state = state
+
+    @property
+    def over(self) -> bool:
+        """Whether the call has been answered, so that the scope means nothing any more."""
+        return self._state.over
+
+    @property
+    def cancel_called(self) -> bool:
+        """Whether the call was cancelled by its caller, anything around it, a wrapper in force, or an operator."""
+        return self._state.called()
+
+    def __repr__(self) -> str:
+        return f"<scope of a call{', cancelled' if self._state.called() else ''}>"

@@ -1,0 +1,21 @@
+"""Text that can be written as UTF-8, and so shown to a model."""
+
+from __future__ import annotations
+
+__all__ = ["is_well_formed", "well_formed"]
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether ``text`` has no lone surrogates."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def well_formed(text: str) -> str:
+    """``text`` with each lone surrogate replaced by ``?``; undecodable file names in error messages have them."""
+    return text if is_well_formed(text) else text.encode(errors="replace").decode()
