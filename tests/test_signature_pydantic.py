@@ -35,8 +35,8 @@ class Person(pydantic.BaseModel):
     born: datetime.date | None = None
     level: Level = Level.LOW
     home: Street | None = None
-    friends: list[Person] = []
-    extra: dict[str, Any] = {}
+    friends: list[Person] = pydantic.Field(default_factory=list)
+    extra: dict[str, Any] = pydantic.Field(default_factory=dict)
 
     @pydantic.field_validator("age")
     @classmethod
@@ -114,7 +114,7 @@ def test_its_schema_is_closed_has_no_titles_and_definitions_only_where_it_recurs
 
 
 def test_nothing_is_coerced_and_every_violation_is_named() -> None:
-    sent: Any = {"name": "", "age": "36", "height": "x", "nam": 1, "born": "soon", "friends": [{}]}
+    sent: dict[str, Any] = {"name": "", "age": "36", "height": "x", "nam": 1, "born": "soon", "friends": [{}]}
     assert sorted(refused(sent)) == [
         '$.x.age: "36" is not of type "integer"',
         "$.x.born: Input should be a valid date in the format YYYY-MM-DD, input is too short",

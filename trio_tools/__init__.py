@@ -4,8 +4,8 @@ from ._approval import ApprovalOutcome, ApprovalRequest, Approver
 from ._batch import BatchOutcome, run_batch
 from ._errors import ToolError
 from ._json import FrozenJson, NotJsonError, freeze, thaw
-from ._outstanding import OutstandingCall
 from ._output import Output
+from ._outstanding import OutstandingCall
 from ._pipeline import Registration
 from ._registry import ToolRegistry
 from ._request import ExecutionToken, ToolCall

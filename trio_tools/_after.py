@@ -11,7 +11,7 @@ from ._brief import Brief
 from ._pipeline import Continuation, discard, interruptible
 from ._presentation import produce
 from ._results import Content, Context, ErrorInfo, TextContent, ToolFailure, ToolResult, ToolSuccess
-from ._unwinding import as_one, unwind
+from ._unwinding import Unwound, as_one, unwind
 from ._views import UNSET, Accept, AfterDecision, Block
 
 __all__ = ["Judgement"]
@@ -36,10 +36,10 @@ class Judgement:
         A gate that died at its first ``await`` on a cancelled call would fail open. A policy that raises, or gives
         something that is no decision, fails the call. Raises only interrupts.
         """
+        unwound = Unwound()
         try:
             with trio.CancelScope(shield=True):
-                decision = await self.decide(0)
-            return self._applied(decision)
+                return self._applied(await self.decide(0))
         except BaseException as error:  # taken apart below; what is no error leaves as itself
             unwound = unwind(error)
         if unwound.interrupts:

@@ -16,7 +16,7 @@ from ._output import OutputError
 from ._pipeline import Continuation, discard, interruptible
 from ._presentation import invalid_output
 from ._results import CancelCause, ToolFailure, ToolResult, ToolSuccess
-from ._scope import Cancellation, look
+from ._scope import look
 
 __all__ = ["Onion"]
 

@@ -10,7 +10,7 @@ import trio
 from ._lifecycle import aborted
 from ._registry import ToolRegistry, deadline_in_reach
 from ._request import ToolCall
-from ._results import DUPLICATE_CALL, CancelCause, Context, ToolFailure, ToolResult
+from ._results import DUPLICATE_CALL, CancelCause, Context, ToolFailure, ToolResult, ToolSuccess
 from ._scope import ScopeView, expired
 
 __all__ = ["BatchOutcome", "run_batch"]
@@ -106,7 +106,7 @@ class _Run:
         return BatchOutcome(
             results=tuple(self._results),
             contexts=tuple(context for result in self._results for context in result.contexts),
-            concludes_turn=any(not result.is_error and result.concludes_turn for result in self._results),
+            concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in self._results),
             cancelled=self._cancelled,
         )
 

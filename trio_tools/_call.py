@@ -14,8 +14,8 @@ import trio
 
 from ._after import Judgement
 from ._around import Onion
-from ._dispatch import Dispatcher, cause_of
 from ._brief import Brief
+from ._dispatch import Dispatcher, cause_of
 from ._execution import ExecutionView, Facts
 from ._gates import Gates, Settled
 from ._json import FrozenJson, NotJsonError, freeze
@@ -50,7 +50,7 @@ class Home(Protocol):
         """Visible names that ``name`` may have meant."""
         ...
 
-    async def execute_nested(self, call: ToolCall, *, within: Call) -> ToolResult:
+    async def execute_nested(self, request: ToolCall, *, within: Call) -> ToolResult:
         """Make a call from the body of another one."""
         ...
 
@@ -141,16 +141,15 @@ class Call:
             brief.arguments = frozen = freeze(arguments)
             if not isinstance(frozen, dict):
                 return _invalid([_no_object(frozen)])
-            violations = tool.violations(frozen)
-            if violations:
-                return _invalid(violations)
-            if isinstance(tool.execute, FunctionBody):
+            if isinstance(tool.execute, FunctionBody):  # it has the same schema, and names what breaks a type too
                 brief.bound = tool.execute.bind(frozen)
+                return None
+            violations = tool.violations(frozen)
+            return _invalid(violations) if violations else None
         except NotJsonError as error:
             return _invalid([str(error)])
         except ArgumentsError as error:
             return _invalid(error.violations)
-        return None
 
     async def _pass_stages(self, brief: Brief) -> None:
         stages = brief.stages
@@ -168,6 +167,8 @@ class Call:
                         self._settled(refused)
                     if stages.after:
                         await self._judge(brief)
+                    if self.state.first is not None:  # the watcher alone is left to be waited for
+                        nursery.cancel_scope.shield = True
                 finally:
                     watcher.end()
         except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
@@ -244,7 +245,7 @@ class Call:
                 answer: object = observer(self.execution, result)
                 if answer is not None:
                     discard(answer)
-                    _log.error("result observer %r answered %r: it must be a plain function that returns None", observer, answer)
+                    _log.error("result observer %r must be a plain function and return None, not %r", observer, answer)
             except Exception:
                 _log.exception("result observer %r failed for call %r", observer, self._request.id)
             except BaseException as interrupt:  # raised below, once everybody has been told

@@ -188,5 +188,5 @@ def _is_plain_dataclass(cls: Any) -> bool:
 def _class_doc(cls: type) -> Docstring:
     """The docstring of a class; not an inherited one, nor one that was generated."""
     text = vars(cls).get("__doc__")
-    generated = text is None or (text.startswith(f"{cls.__name__}(") and text.endswith(")"))
+    generated = not isinstance(text, str) or (text.startswith(f"{cls.__name__}(") and text.endswith(")"))
     return Docstring() if generated else read_docstring(text)

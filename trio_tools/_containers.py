@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import attrs
@@ -57,9 +58,9 @@ class Array(Shape):
         if "uniqueItems" not in self.base:
             elements = _elements(value, where, problems) or ()
             return [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
-        if not isinstance(value, Set):
+        if not isinstance(value, AbstractSet):
             return problems.mismatch(where, f"expected a set, got {show(value)}")
-        members = enumerate(cast("Set[object]", value))
+        members = enumerate(cast("AbstractSet[object]", value))
         return _ordered([self.item.encode(each, (where, index), problems) for index, each in members])
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-import sys
 from collections.abc import Awaitable, Callable
 from typing import cast
 
 import attrs
 import trio
 
-from ._errors import leaves
 from ._brief import Brief
+from ._errors import leaves
 from ._execution import RunView
 from ._lifecycle import Event, aborted, settle, timed_out
 from ._pipeline import interruptible
@@ -79,6 +79,7 @@ class Dispatcher:
         self._state.timeout = deadline = self._state.now() + timeout
         with trio.CancelScope(deadline=deadline):
             return await self._attempt()
+        raise AssertionError("unreachable: an attempt raises no Cancelled")  # pragma: no cover - for the type checker
 
     async def _attempt(self) -> ToolResult:
         state, before = self._state, self.body
@@ -101,7 +102,7 @@ class Dispatcher:
             else:
                 value = await self._run_body(None)
         except BaseException as error:  # taken apart below; what is no error leaves as itself
-            unwound = unwind(error, below=sys._getframe())
+            unwound = unwind(error, below=inspect.currentframe())
         if run is not None:
             run.close()
         self.task = self.run = None
@@ -195,7 +196,9 @@ class Dispatcher:
         own = self._state.own
         if own is not None and not own.cancel_called:
             self._state.own = None  # from here on Trio cancels it, and that is nobody's cause
-        if self.body == "not-started" or not all(isinstance(leaf, Exception) for leaf in leaves(error)):
+        if self.body == "not-started" or type(error) is trio.Cancelled:
+            return
+        if not all(isinstance(leaf, Exception) for leaf in leaves(error)):
             return
         self.body = "finished"
         self._disarm()
@@ -261,10 +264,11 @@ class Dispatcher:
         if known is not None:
             return known
         if candidate is not None and (not self._brief.stages.around or not state.watched()):
-            return None  # no wrapper, and the end of the call looks again; or not a step has passed since the body began
+            return (
+                None  # no wrapper, and the end of the call looks again; or not a step has passed since the body began
+            )
         if not state.in_force():
             return None
         if not self._brief.stages.around or state.given.cancel_called:
             return Firing("caller", unwound.reason, state.now())
         return Firing("wrapper", unwound.reason, state.now())
-

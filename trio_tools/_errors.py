@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 
 from ._text import well_formed
@@ -48,8 +50,7 @@ def leaves(error: BaseException) -> list[BaseException]:
     while todo:
         one = todo.pop()
         if isinstance(one, BaseExceptionGroup):
-            group: BaseExceptionGroup[BaseException] = one
-            todo.extend(reversed(group.exceptions))
+            todo.extend(reversed(cast("BaseExceptionGroup[BaseException]", one).exceptions))
         else:
             found.append(one)
     return found

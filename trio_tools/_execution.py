@@ -131,7 +131,19 @@ class DispatchView(ExecutionView):
 class RunView(ExecutionView):
     """A ``ToolRun``, one for each attempt of the body, and what the body has put out through it."""
 
-    __slots__ = ("_call_tool", "_nested", "_nursery", "_over", "_progress", "_watch", "_watching", "concluded", "contexts", "partial", "task")
+    __slots__ = (
+        "_call_tool",
+        "_nested",
+        "_nursery",
+        "_over",
+        "_progress",
+        "_watch",
+        "_watching",
+        "concluded",
+        "contexts",
+        "partial",
+        "task",
+    )
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from ._approval import ApprovalRequest
 from ._brief import Brief
 from ._lifecycle import Event, Phase
 from ._pipeline import Continuation, discard, interruptible, interruptible_sync
-from ._results import DENIED, ToolFailure
+from ._results import DENIED, ToolFailure, ToolResult
 from ._views import Allow, Ask, BeforeDecision, Deny
 
 __all__ = ["Gates", "Settled"]
@@ -21,7 +21,7 @@ class Settled(NamedTuple):
     """What settled a call, and with which candidate for its result."""
 
     event: Event
-    candidate: ToolFailure | None = None
+    candidate: ToolResult | None = None
 
 
 class Gates:
@@ -99,8 +99,7 @@ class Gates:
             case _:
                 discard(outcome)
                 raise TypeError(
-                    "an approver must answer 'allowed-once', 'rejected', 'cancelled' or 'unavailable', "
-                    f"not {outcome!r}"
+                    f"an approver must answer 'allowed-once', 'rejected', 'cancelled' or 'unavailable', not {outcome!r}"
                 )
 
     def _guard(self) -> str | None:

@@ -98,6 +98,14 @@ TABLE: dict[Event, Row] = {
 }
 
 
+def _told(message: str, code: str, name: str) -> tuple[ErrorInfo, TextContent]:
+    return ErrorInfo(message=message, code=code, name=name), TextContent(f"Error: {message}")
+
+
+_ABORTED = _told("tool call aborted", TOOL_ABORTED, "AbortError")
+_BEFORE_DISPATCH = _told("tool call aborted before dispatch", TOOL_ABORTED_BEFORE_DISPATCH, "AbortError")
+
+
 def settle(event: Event, candidate: ToolResult | None, *, cause: CancelCause | None, body: BodyState) -> ToolResult:
     """The result of a call that ``event`` has settled.
 
@@ -129,10 +137,8 @@ def aborted(
     What it replaces is kept beside it if the body had finished; its contexts are kept in any case. ``contexts`` are
     those of a body that has no outcome to be replaced.
     """
-    message = "tool call aborted before dispatch" if body == "not-started" else "tool call aborted"
-    code = TOOL_ABORTED_BEFORE_DISPATCH if body == "not-started" else TOOL_ABORTED
-    error = ErrorInfo(message=message, code=code, name="AbortError")
-    return _cut_short(error, body, cause, replaced, contexts, partial)
+    error, shown = _BEFORE_DISPATCH if body == "not-started" else _ABORTED
+    return _cut_short(error, shown, body, cause, replaced, contexts, partial)
 
 
 def timed_out(
@@ -145,12 +151,13 @@ def timed_out(
     partial: tuple[Content, ...] = (),
 ) -> ToolFailure:
     """The failure of a tool whose own deadline passed first, after ``seconds``."""
-    error = ErrorInfo(message=f"tool call timed out after {seconds:g}s", code=TOOL_TIMEOUT, name="ToolTimeoutError")
-    return _cut_short(error, body, cause, replaced, contexts, partial)
+    error, shown = _told(f"tool call timed out after {seconds:g}s", TOOL_TIMEOUT, "ToolTimeoutError")
+    return _cut_short(error, shown, body, cause, replaced, contexts, partial)
 
 
 def _cut_short(
     error: ErrorInfo,
+    shown: TextContent,
     body: BodyState,
     cause: CancelCause | None,
     replaced: ToolResult | None,
@@ -160,7 +167,7 @@ def _cut_short(
     superseded = attrs.evolve(replaced, body=body) if replaced is not None and body == "finished" else None
     return ToolFailure(
         error=error,
-        content=(TextContent(f"Error: {error.message}"), *partial),
+        content=(shown, *partial),
         contexts=contexts if replaced is None else replaced.contexts,
         body=body,
         cause=cause,

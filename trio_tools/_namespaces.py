@@ -42,7 +42,7 @@ class Namespace:
             return text
         names = {name: value for layer in reversed(self.layers) for name, value in layer.items()}
         try:
-            return eval(text, names)
+            return eval(text, names)  # noqa: S307 - it is an annotation, and so code of the program already
         except NameError as error:
             raise NoSchemaError(
                 f"{text!r} cannot be resolved, because {error.name!r} is not defined where it is written:"

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import attrs
 import trio
@@ -38,7 +38,7 @@ class Registration:
         if undo is not None:
             undo()
 
-    def __enter__(self) -> Registration:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -95,7 +95,7 @@ class Continuation(ABC, Generic[T]):
         try:
             return await self.inwards()
         except BaseException as error:
-            self.cut = any(isinstance(leaf, trio.Cancelled) for leaf in leaves(error))
+            self.cut = any(type(leaf) is trio.Cancelled for leaf in leaves(error))
             raise
         finally:
             self.running = False
@@ -123,6 +123,6 @@ def interruptible_sync(stage: Callable[..., T], *arguments: object) -> T:
 
 
 def discard(answer: object) -> None:
-    """Close a coroutine that was answered where a plain answer is due, so that it does not warn of never being awaited."""
+    """Close a coroutine that was answered where a plain answer is due: it must not warn of never being awaited."""
     if inspect.iscoroutine(answer):
         answer.close()

@@ -38,6 +38,4 @@ def produce(
 def invalid_output(facts: Facts, error: OutputError, *, contexts: tuple[Context, ...], body: BodyState) -> ToolFailure:
     """The failure of a body that finished, and whose value cannot be used."""
     message = f'tool "{facts.name}" returned invalid output: {error}'
-    return ToolFailure.from_message(
-        message, code=INVALID_OUTPUT, name="ToolOutputError", contexts=contexts, body=body
-    )
+    return ToolFailure.from_message(message, code=INVALID_OUTPUT, name="ToolOutputError", contexts=contexts, body=body)

@@ -35,6 +35,24 @@ class _Restriction:
         return name not in self.deny and (self.allow is None or name in self.allow)
 
 
+@attrs.define(eq=False)
+class _Layer:
+    """What one registry holds. Stages and restrictions are kept under the number of their registration."""
+
+    approver: Approver | None
+    thread_limiter: trio.CapacityLimiter | None
+    tools: dict[str, ToolDefinition] = attrs.field(factory=dict[str, ToolDefinition])
+    restrictions: dict[int, _Restriction] = attrs.field(factory=dict[int, _Restriction])
+    before: dict[int, BeforePolicy] = attrs.field(factory=dict[int, BeforePolicy])
+    guards: dict[int, Guard] = attrs.field(factory=dict[int, Guard])
+    around: dict[int, AroundWrapper] = attrs.field(factory=dict[int, AroundWrapper])
+    after: dict[int, AfterPolicy] = attrs.field(factory=dict[int, AfterPolicy])
+    observers: dict[int, ResultObserver] = attrs.field(factory=dict[int, ResultObserver])
+    progress: dict[int, ProgressObserver] = attrs.field(factory=dict[int, ProgressObserver])
+    live: dict[Call, None] = attrs.field(factory=dict[Call, None])  # in the order in which they started
+    changes: int = 0  # how often a stage was added or taken away
+
+
 class ToolRegistry:
     """Tools under their names, the stages that each call passes, and the calls that have not been answered yet.
 
@@ -58,22 +76,10 @@ class ToolRegistry:
         approver: Approver | None = None,
         thread_limiter: trio.CapacityLimiter | None = None,
     ) -> None:
-        self._parent = parent
-        self._lineage: tuple[ToolRegistry, ...] = (*(parent._lineage if parent is not None else ()), self)  # root first
-        self._approver = approver
-        self._thread_limiter = thread_limiter
-        self._tools: dict[str, ToolDefinition] = {}
-        # Under the number of their registration, which is also their order.
         self._number = itertools.count()
-        self._restrictions: dict[int, _Restriction] = {}
-        self._before: dict[int, BeforePolicy] = {}
-        self._guards: dict[int, Guard] = {}
-        self._around: dict[int, AroundWrapper] = {}
-        self._after: dict[int, AfterPolicy] = {}
-        self._observers: dict[int, ResultObserver] = {}
-        self._progress: dict[int, ProgressObserver] = {}
-        self._live: dict[Call, None] = {}  # in the order in which they started
-        self._changes = 0  # how often a stage was added or taken away here
+        self._mine = _Layer(approver, thread_limiter)
+        above = () if parent is None else parent._layers  # noqa: SLF001 - of this class
+        self._layers: tuple[_Layer, ...] = (*above, self._mine)  # the root's first
         self._assembled, self._assembled_at = Stages(), -1
         for one in tools:
             self.register(one)
@@ -89,34 +95,38 @@ class ToolRegistry:
         """
         if not isinstance(tool, ToolDefinition):  # pyright: ignore[reportUnnecessaryIsInstance] - a common slip
             raise TypeError(f"register takes a ToolDefinition, not {tool!r}: decorate the function with @tool")
-        if tool.name in self._tools:
+        if tool.name in self._mine.tools:
             raise ValueError(f"a tool named {tool.name!r} is registered here already: close its registration first")
-        self._tools[tool.name] = tool
-        return Registration(lambda: self._tools.pop(tool.name))
+        self._mine.tools[tool.name] = tool
+
+        def remove() -> None:
+            del self._mine.tools[tool.name]
+
+        return Registration(remove)
 
     def before(self, policy: BeforePolicy) -> Registration:
         """Add a policy that decides whether a call may run."""
-        return self._add(self._before, policy)
+        return self._add(self._mine.before, policy)
 
     def guard(self, guard: Guard) -> Registration:
         """Add a synchronous check behind policies and approval; it can only deny."""
-        return self._add(self._guards, guard)
+        return self._add(self._mine.guards, guard)
 
     def around(self, wrapper: AroundWrapper) -> Registration:
         """Add a wrapper around the body."""
-        return self._add(self._around, wrapper)
+        return self._add(self._mine.around, wrapper)
 
     def after(self, policy: AfterPolicy) -> Registration:
         """Add a policy that decides what of a result may be shown."""
-        return self._add(self._after, policy)
+        return self._add(self._mine.after, policy)
 
     def observe(self, observer: ResultObserver) -> Registration:
         """Have each result told to ``observer``, exactly once, before ``execute`` returns it."""
-        return self._add(self._observers, observer)
+        return self._add(self._mine.observers, observer)
 
     def observe_progress(self, observer: ProgressObserver) -> Registration:
         """Have what bodies report told to ``observer``."""
-        return self._add(self._progress, observer)
+        return self._add(self._mine.progress, observer)
 
     def restrict(self, *, allow: Iterable[str] | None = None, deny: Iterable[str] | None = None) -> Registration:
         """Hide tools from calls through this registry and its children, whoever registered them.
@@ -136,8 +146,14 @@ class ToolRegistry:
         if allow is None and deny is None:
             raise ValueError("restrict needs allow or deny: without them it would hide nothing")
         number = next(self._number)
-        self._restrictions[number] = _Restriction(None if allow is None else frozenset(allow), frozenset(deny or ()))
-        return Registration(lambda: self._restrictions.pop(number))
+        self._mine.restrictions[number] = _Restriction(
+            None if allow is None else frozenset(allow), frozenset(deny or ())
+        )
+
+        def lift() -> None:
+            del self._mine.restrictions[number]
+
+        return Registration(lift)
 
     def _add(self, stages: dict[int, T], stage: T) -> Registration:
         if not callable(stage):
@@ -146,11 +162,11 @@ class ToolRegistry:
             raise TypeError(f"{stage!r} is a generator: a stage must not yield, it awaits call_next() and returns")
         number = next(self._number)
         stages[number] = stage
-        self._changes += 1
+        self._mine.changes += 1
 
         def remove() -> None:
             del stages[number]
-            self._changes += 1
+            self._mine.changes += 1
 
         return Registration(remove)
 
@@ -158,18 +174,18 @@ class ToolRegistry:
 
     def get(self, name: str) -> ToolDefinition | None:
         """The tool that a call to ``name`` would run; ``None`` if there is none, or it is hidden."""
-        for registry in self._lineage:
-            for restriction in registry._restrictions.values():
+        for layer in self._layers:
+            for restriction in layer.restrictions.values():
                 if not restriction.admits(name):
                     return None
         found: ToolDefinition | None = None
-        for registry in self._lineage:  # the nearest is the last
-            found = registry._tools.get(name, found)
+        for layer in self._layers:  # the nearest is the last
+            found = layer.tools[name] if name in layer.tools else found  # noqa: SIM401 - the type checker follows it
         return found
 
     def tools(self) -> tuple[ToolDefinition, ...]:
         """The visible tools, sorted by name: what to show a model."""
-        names = {name for registry in self._lineage for name in registry._tools}
+        names = {name for layer in self._layers for name in layer.tools}
         return tuple(tool for name in sorted(names) if (tool := self.get(name)) is not None)
 
     def suggestions(self, name: str) -> list[str]:
@@ -178,11 +194,11 @@ class ToolRegistry:
 
     def outstanding(self) -> tuple[OutstandingCall, ...]:
         """The calls through this registry and its children that have not been answered yet, the oldest first."""
-        return tuple(OutstandingCall(call) for call in self._live)
+        return tuple(OutstandingCall(call) for call in self._mine.live)
 
     def cancel_call(self, call_id: str, reason: str | None = None) -> bool:
         """Cancel the outstanding calls with this id, as :meth:`OutstandingCall.cancel` does; whether there was one."""
-        found = [call for call in self._live if call.execution.call_id == call_id]
+        found = [call for call in self._mine.live if call.execution.call_id == call_id]
         for call in found:
             call.cancel(reason)
         return bool(found)
@@ -232,13 +248,13 @@ class ToolRegistry:
 
     def _admit(self, request: ToolCall, scope: ScopeView, deadline: float, within: Call | None) -> Call:
         call = Call(request, self.get(request.name), self._stages(), self, scope, deadline, within)
-        for registry in self._lineage:
-            registry._live[call] = None
+        for layer in self._layers:
+            layer.live[call] = None
         return call
 
     def _answered(self, call: Call) -> None:
-        for registry in self._lineage:
-            del registry._live[call]
+        for layer in self._layers:
+            del layer.live[call]
         call.close()
 
     async def execute_nested(self, request: ToolCall, *, within: Call) -> ToolResult:
@@ -251,26 +267,26 @@ class ToolRegistry:
     def _stages(self) -> Stages:
         """The stages of a call that starts now."""
         changes = 0  # they only grow, so the sum is another one after every change
-        for registry in self._lineage:
-            changes += registry._changes
+        for layer in self._layers:
+            changes += layer.changes
         if changes != self._assembled_at:
             self._assembled, self._assembled_at = self._assemble(), changes
         return self._assembled
 
     def _assemble(self) -> Stages:
-        def all_of(kind: Callable[[ToolRegistry], dict[int, T]]) -> tuple[T, ...]:
-            return tuple(stage for registry in self._lineage for stage in kind(registry).values())
+        def all_of(kind: Callable[[_Layer], dict[int, T]]) -> tuple[T, ...]:
+            return tuple(stage for layer in self._layers for stage in kind(layer).values())
 
-        nearest = tuple(reversed(self._lineage))
+        nearest = tuple(reversed(self._layers))
         return Stages(
-            before=all_of(lambda registry: registry._before),
-            guards=all_of(lambda registry: registry._guards),
-            around=all_of(lambda registry: registry._around),
-            after=all_of(lambda registry: registry._after),
-            observers=all_of(lambda registry: registry._observers),
-            progress=all_of(lambda registry: registry._progress),
-            approver=next((one._approver for one in nearest if one._approver is not None), None),
-            thread_limiter=next((one._thread_limiter for one in nearest if one._thread_limiter is not None), None),
+            before=all_of(lambda layer: layer.before),
+            guards=all_of(lambda layer: layer.guards),
+            around=all_of(lambda layer: layer.around),
+            after=all_of(lambda layer: layer.after),
+            observers=all_of(lambda layer: layer.observers),
+            progress=all_of(lambda layer: layer.progress),
+            approver=next((one.approver for one in nearest if one.approver is not None), None),
+            thread_limiter=next((one.thread_limiter for one in nearest if one.thread_limiter is not None), None),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
@@ -55,18 +55,18 @@ DUPLICATE_CALL = "DUPLICATE_CALL"
 """An earlier call of the same batch has this id; the call was not executed."""
 
 BodyState: TypeAlias = Literal["not-started", "interrupted", "finished"]
-"""How far the body of a tool was: ``"finished"`` if it returned or raised by itself, ``"interrupted"`` if a cancellation
-or an interrupt ended it, ``"not-started"`` if it was never entered."""
+"""How far the body of a tool was: ``"finished"`` if it returned or raised by itself, ``"interrupted"`` if a
+cancellation or an interrupt ended it, ``"not-started"`` if it never was entered."""
 
 
-def _must_be_text(_: object, attribute: attrs.Attribute[object], value: object) -> None:
+def _must_be_text(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{attribute.name} must be a str, not {type(value).__name__}")
     if not is_well_formed(value):
         raise ValueError(f"{attribute.name} has lone surrogates: decode it with errors='replace'")
 
 
-def _may_be_text(instance: object, attribute: attrs.Attribute[object], value: object) -> None:
+def _may_be_text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None:
         _must_be_text(instance, attribute, value)
 
@@ -115,8 +115,6 @@ def as_content(given: Iterable[Content] | str) -> tuple[Content, ...]:
     """
     if isinstance(given, str):
         return (TextContent(given),)
-    if type(given) is tuple and len(given) == 1 and type(given[0]) in _BLOCKS:
-        return given
     try:
         blocks = tuple(given)
     except TypeError:
@@ -152,7 +150,7 @@ def as_contexts(given: Iterable[Context]) -> tuple[Context, ...]:
 
 @attrs.frozen(kw_only=True)
 class ErrorInfo:
-    """What went wrong: a message for the model, a fixed code for programs, the class of the exception if there was one."""
+    """What went wrong: a message for the model, a fixed code for programs, the name of the exception's class."""
 
     message: str = attrs.field(validator=_must_be_text)
     code: str | None = attrs.field(default=None, validator=_may_be_text)

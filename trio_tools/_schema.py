@@ -126,7 +126,8 @@ def _fault(schema: FrozenJson, error: jsonschema_rs.ValidationError) -> str:
         of_draft = jsonschema_rs.validator_for({"$ref": draft, "$schema": draft}, mask=MASK, offline=True)
     except ValueError:
         return f'$["$schema"]: {show(draft)} is not known: write "{_DRAFT_2020_12}", or leave it out'
-    faults = list(map(str, explain(of_draft.iter_errors(schema), {})))
+    # The parts of a draft repeat each other.
+    faults = list(dict.fromkeys(map(str, explain(of_draft.iter_errors(schema), {}))))
     if not faults:
         faults = [f"{json_path(steps)}: {problem}" for steps, problem in _bad_references(schema, error.message)]
     return "; ".join(faults) or f"{json_path(error.instance_path)}: {error.message}"

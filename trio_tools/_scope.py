@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
-import attrs
-import outcome
 import trio
 
 __all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "Watcher", "expired", "look"]
@@ -39,8 +37,7 @@ class ScopeView(Protocol):
         ...
 
 
-@attrs.frozen
-class Firing:
+class Firing(NamedTuple):
     """A cancellation as it was noticed: whose, why, when (``trio.current_time()``, seconds)."""
 
     source: CancelSource
@@ -111,10 +108,11 @@ class Watcher:
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 
     def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
-        offered = outcome.capture(raise_cancel)
-        if isinstance(offered, outcome.Error) and isinstance(offered.error, trio.Cancelled):
-            self._notify(offered.error)
-        del offered  # a traceback would keep this frame alive
+        try:
+            raise_cancel()
+        except BaseException as offered:  # only to look at it: by FAILED the cancellation stays where it is
+            if type(offered) is trio.Cancelled:
+                self._notify(offered)
         return trio.lowlevel.Abort.FAILED
 
     def end(self) -> None:
@@ -132,7 +130,20 @@ class Cancellation:
     nursery of the body itself. If both happened, the earlier one is the cause, and at the same instant the first kind.
     """
 
-    __slots__ = ("_clock", "_piercing", "applied", "asked", "first", "given", "local", "over", "own", "timeout", "watcher", "within")
+    __slots__ = (
+        "_clock",
+        "_piercing",
+        "applied",
+        "asked",
+        "first",
+        "given",
+        "local",
+        "over",
+        "own",
+        "timeout",
+        "watcher",
+        "within",
+    )
 
     def __init__(self, given: ScopeView) -> None:
         self.given = given  # the caller's scope, as it was given
@@ -162,9 +173,7 @@ class Cancellation:
             return True
         if not trio.lowlevel.in_trio_run():
             return False  # a scope can be asked only in Trio; while a thread runs, all of them are watched
-        return any(scope.cancel_called for scope in self.applied) or (
-            not self.watched() and self.given.cancel_called
-        )
+        return any(scope.cancel_called for scope in self.applied) or (not self.watched() and self.given.cancel_called)
 
     def since(self) -> float | None:
         """When the call was cancelled, in seconds on Trio's clock; ``None`` if it was not."""
@@ -195,7 +204,7 @@ class Cancellation:
         """Record that the whole call is cancelled, and pass it on to everything further in. The first cause stays."""
         if self.first is not None:
             return
-        if self.local is None:
+        if self.local is None and self.may_have_fired():
             self.local = self.fired_within(firing.at)
         self.first = firing
         for scope in tuple(self._piercing):

@@ -104,7 +104,7 @@ class _Found:
         default = msgspec.NODEFAULT if is_required else parameter.default
         said = annotated_description(shape) or doc.parameters.get(parameter.name, "")
         self.fields.append(Field(parameter.name, shape, required=is_required, default=default, description=said))
-        if is_native(annotation, shape):
+        if is_native(annotation, shape) and not parameter.name.startswith("__"):  # Python would mangle the field
             self.native[parameter.name] = annotation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
@@ -135,7 +136,11 @@ class FunctionBody:
     def start(self, bound: dict[str, object], run: ToolRun | None) -> object:
         """Call the function: gives its coroutine, or for one that runs in a thread, what it returns."""
         wanted = self.signature.run_parameter
-        return self.function(**bound) if wanted is None else self.function(**bound, **{wanted: run})
+        answer = self.function(**bound) if wanted is None else self.function(**bound, **{wanted: run})
+        if self.in_thread and inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError(f"{self.signature.name} is not async but returned a coroutine: make it an async def")
+        return answer
 
     async def __call__(self, arguments: FrozenJson, run: ToolRun) -> object:
         """Both steps in one, as ``ToolDefinition.execute`` promises. A checkpoint if the function is one."""
@@ -222,9 +227,12 @@ def tool(
     Raises:
         TypeError: If a parameter can have no schema; it is named, with what to write instead.
     """
+    frame = inspect.currentframe()
+    around = frame.f_back if frame is not None else None
+    local_names = dict(around.f_locals) if around is not None else {}  # string annotations may name what is local
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
-        signature = inspect_function(function, run_type=ToolRun)
+        signature = inspect_function(function, run_type=ToolRun, local_names=local_names)
         return FunctionTool(
             function=function,
             name=signature.name if name is None else name,

@@ -8,6 +8,7 @@ cancellation is level-triggered, and whoever was cancelled outside meets it at t
 
 from __future__ import annotations
 
+import math
 from types import FrameType, TracebackType
 
 import attrs
@@ -46,7 +47,10 @@ def unwind(error: BaseException, *, below: FrameType | None = None) -> Unwound:
             cancellation masked are looked for: asynchronous clean-up in a cancelled scope replaces the exception that
             it was cleaning up after, which then is only on the ``__context__`` chain.
     """
-    cancelled = [leaf for leaf in leaves(error) if isinstance(leaf, trio.Cancelled)]
+    if type(error) is trio.Cancelled and error.__context__ is None:  # by far the commonest
+        _give_cancellation_to_a_scope(error)
+        return Unwound(cancelled=True, reason=error.reason)
+    cancelled = [leaf for leaf in leaves(error) if type(leaf) is trio.Cancelled]
     rest = _give_cancellation_to_a_scope(error) if cancelled else error
     left = leaves(rest) if rest is not None else []
     errors = tuple(leaf for leaf in left if isinstance(leaf, Exception))
@@ -70,8 +74,8 @@ def as_one(interrupts: tuple[BaseException, ...]) -> BaseException:
 
 def _give_cancellation_to_a_scope(error: BaseException) -> BaseException | None:
     try:
-        with trio.CancelScope(shield=True) as scope:
-            scope.cancel()
+        # The deadline is what cancels it; it is there for what passes out of it.
+        with trio.CancelScope(shield=True, deadline=-math.inf):  # noqa: ASYNC100
             raise error
     except BaseException as rest:  # by now free of Cancelled
         return rest
@@ -91,7 +95,7 @@ def _masked_by(cancelled: trio.Cancelled, below: FrameType) -> Exception | None:
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         passed = _frames(one.__traceback__, below)
-        if isinstance(one, trio.Cancelled):
+        if type(one) is trio.Cancelled:
             frames |= passed
         elif isinstance(one, Exception) and not isinstance(one, trio.WouldBlock) and frames & passed:
             return one

@@ -239,7 +239,7 @@ class Block:
 AfterDecision: TypeAlias = Accept | Block
 
 BeforePolicy: TypeAlias = Callable[[ToolExecution, Callable[[], Awaitable[BeforeDecision]]], Awaitable[BeforeDecision]]
-"""Decides whether a call may run. ``call_next`` asks the policies further in; behind the last one stands ``Allow()``."""
+"""Decides whether a call may run. ``call_next`` asks the policies further in; behind the last stands ``Allow()``."""
 
 Guard: TypeAlias = Callable[[ToolExecution], str | None]
 """Synchronous, after policies and approval. A reason denies; ``None`` abstains; it cannot allow."""
