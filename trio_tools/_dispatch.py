@@ -14,7 +14,7 @@ from ._brief import Brief
 from ._errors import leaves
 from ._execution import RunView
 from ._lifecycle import Event, aborted, settle, timed_out
-from ._pipeline import interruptible
+from ._pipeline import lifted, never_started
 from ._presentation import produce
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult, ToolSuccess
 from ._scope import Firing, Watcher
@@ -132,30 +132,32 @@ class Dispatcher:
 
     async def _run_body(self, run: RunView | None) -> object:
         """Look, mark, call; then mark how it ended. Nothing is awaited between the look and the body's first step."""
-        body = self._entered(run)
-        if body is None:
+        if self._state.stopped():
             return _NO_VALUE
+        body: Awaitable[object] | None = None
         try:
-            value = await body
+            body = self._called(run)
+            value = await lifted(body)
         except BaseException as error:
+            if body is not None and never_started(body):
+                self.body = "not-started"  # an interrupt was quicker than the body's first step
             self._raised(error)
             raise
         self._returned(run)
         return value
 
-    def _entered(self, run: RunView | None) -> Awaitable[object] | None:
-        """The body, marked as entered; ``None`` if the call was cancelled by now."""
+    def _called(self, run: RunView | None) -> Awaitable[object]:
+        """The body, called and marked as entered."""
         execute, bound = self._brief.tool.execute, self._brief.bound
-        if self._state.stopped():
-            return None
         if isinstance(execute, FunctionBody):
             if execute.in_thread:
                 return self._enter_thread(execute, run)
             self.body = "interrupted"  # until it has ended by itself
-            return interruptible(execute.start_async, bound, run)
+            return execute.start_async(bound, run)
         self.body = "interrupted"
-        return interruptible(execute, self._brief.arguments, run)
+        return execute(self._brief.arguments, run)
 
+    @trio.lowlevel.enable_ki_protection
     async def _enter_thread(self, body: FunctionBody, run: RunView | None) -> object:
         """Run the body in a worker thread. Cancelled while it waits for one, it never starts."""
         if run is not None:
@@ -166,6 +168,7 @@ class Dispatcher:
             self.body = "interrupted"  # until it has ended by itself
             return body.start(bound, run)
 
+        @trio.lowlevel.enable_ki_protection
         async def in_thread() -> object:
             if self._state.stopped():
                 return _NO_VALUE
@@ -211,7 +214,7 @@ class Dispatcher:
     def _outcome(self, run: RunView | None, value: object, unwound: Unwound, started: bool) -> ToolResult:
         candidate = self._candidate(run, value, unwound)
         firing = self._firing(candidate, unwound)
-        if firing is None and isinstance(candidate, ToolSuccess):
+        if firing is None and isinstance(candidate, ToolSuccess) and not unwound.interrupts:
             self.cut, self.latest = False, candidate
             return candidate
         contexts = () if run is None else tuple(run.contexts)

@@ -117,6 +117,20 @@ async def interruptible(stage: Callable[..., Awaitable[T]], *arguments: object) 
 
 
 @trio.lowlevel.disable_ki_protection
+async def lifted(awaitable: Awaitable[T]) -> T:
+    """Await what was called already, with the protection lifted; :func:`never_started` tells whether it began."""
+    return await awaitable
+
+
+def never_started(awaitable: Awaitable[object]) -> bool:
+    """Whether a coroutine that was to be awaited has not made its first step; it is closed then."""
+    if not inspect.iscoroutine(awaitable) or inspect.getcoroutinestate(awaitable) != inspect.CORO_CREATED:
+        return False
+    awaitable.close()
+    return True
+
+
+@trio.lowlevel.disable_ki_protection
 def interruptible_sync(stage: Callable[..., T], *arguments: object) -> T:
     """Call a synchronous stage; Ctrl-C may strike in it as in any code of the user's."""
     return stage(*arguments)

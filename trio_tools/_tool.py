@@ -129,10 +129,12 @@ class FunctionBody:
         """
         return self.signature.bind(arguments)
 
+    @trio.lowlevel.enable_ki_protection
     def start_async(self, bound: dict[str, object], run: ToolRun | None) -> Awaitable[object]:
         """:meth:`start` of a function that is ``async``."""
         return cast(Awaitable[object], self.start(bound, run))
 
+    @trio.lowlevel.enable_ki_protection  # an interrupt between making a coroutine and awaiting it would lose it
     def start(self, bound: dict[str, object], run: ToolRun | None) -> object:
         """Call the function: gives its coroutine, or for one that runs in a thread, what it returns."""
         wanted = self.signature.run_parameter
