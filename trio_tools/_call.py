@@ -239,7 +239,9 @@ class Call:
 
     def _finish(self) -> ToolResult:
         self.phase = Phase.FINISH
-        result = self._finalized(settle(self._event, self._result, cause=self._cause(), body=self.body))
+        self._note_caller()
+        cause = None if self._event is Event.FAILED else self._cause()  # a failure of the wrappers stays in any case
+        result = self._finalized(settle(self._event, self._result, cause=cause, body=self.body))
         for observer in self._stages.observers:
             try:
                 answer: object = observer(self.execution, result)

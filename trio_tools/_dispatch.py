@@ -153,9 +153,9 @@ class Dispatcher:
             if execute.in_thread:
                 return self._enter_thread(execute, run)
             self.body = "interrupted"  # until it has ended by itself
-            return execute.start_async(bound, run)
+            return execute.start_async(cast("dict[str, object]", bound), run)
         self.body = "interrupted"
-        return execute(self._brief.arguments, run)
+        return execute(self._brief.arguments, cast(RunView, run))
 
     @trio.lowlevel.enable_ki_protection
     async def _enter_thread(self, body: FunctionBody, run: RunView | None) -> object:

@@ -137,8 +137,9 @@ def aborted(
     What it replaces is kept beside it if the body had finished; its contexts are kept in any case. ``contexts`` are
     those of a body that has no outcome to be replaced.
     """
-    error, shown = _BEFORE_DISPATCH if body == "not-started" else _ABORTED
-    return _cut_short(error, shown, body, cause, replaced, contexts, partial)
+    told = _BEFORE_DISPATCH if body == "not-started" else _ABORTED
+    kept = replaced if body == "finished" else None
+    return _cut_short(told, body, cause, kept, contexts if replaced is None else replaced.contexts, partial)
 
 
 def timed_out(
@@ -150,25 +151,25 @@ def timed_out(
     contexts: tuple[Context, ...] = (),
     partial: tuple[Content, ...] = (),
 ) -> ToolFailure:
-    """The failure of a tool whose own deadline passed first, after ``seconds``."""
-    error, shown = _told(f"tool call timed out after {seconds:g}s", TOOL_TIMEOUT, "ToolTimeoutError")
-    return _cut_short(error, shown, body, cause, replaced, contexts, partial)
+    """The failure of a tool whose own deadline passed first, after ``seconds``; what the body still did is kept."""
+    told = _told(f"tool call timed out after {seconds:g}s", TOOL_TIMEOUT, "ToolTimeoutError")
+    return _cut_short(told, body, cause, replaced, contexts if replaced is None else replaced.contexts, partial)
 
 
 def _cut_short(
-    error: ErrorInfo,
-    shown: TextContent,
+    told: tuple[ErrorInfo, TextContent],
     body: BodyState,
     cause: CancelCause | None,
     replaced: ToolResult | None,
     contexts: tuple[Context, ...],
     partial: tuple[Content, ...],
 ) -> ToolFailure:
-    superseded = attrs.evolve(replaced, body=body) if replaced is not None and body == "finished" else None
+    error, shown = told
+    superseded = replaced if replaced is None or replaced.body == body else attrs.evolve(replaced, body=body)
     return ToolFailure(
         error=error,
         content=(shown, *partial),
-        contexts=contexts if replaced is None else replaced.contexts,
+        contexts=contexts,
         body=body,
         cause=cause,
         partial=partial,

@@ -115,6 +115,8 @@ def as_content(given: Iterable[Content] | str) -> tuple[Content, ...]:
     """
     if isinstance(given, str):
         return (TextContent(given),)
+    if given == ():
+        return ()
     try:
         blocks = tuple(given)
     except TypeError:

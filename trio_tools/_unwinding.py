@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from types import FrameType, TracebackType
+from typing import NamedTuple
 
-import attrs
 import trio
 
 from ._errors import leaves
@@ -19,8 +19,7 @@ from ._errors import leaves
 __all__ = ["Unwound", "as_one", "unwind"]
 
 
-@attrs.frozen
-class Unwound:
+class Unwound(NamedTuple):
     """An exception that left a piece of work, taken apart.
 
     Attributes:

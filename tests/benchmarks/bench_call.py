@@ -68,7 +68,8 @@ def calls_through(registry: ToolRegistry, scope: trio.CancelScope) -> Callable[[
 
 
 async def time_per_call() -> list[Measure]:
-    with trio.CancelScope() as scope:
+    async with trio.open_nursery() as nursery:
+        scope = nursery.cancel_scope
         subjects = {name: calls_through(registry, scope) for name, registry in registries().items()}
         await medians(5, {"floor": floor, **subjects})  # warms caches
         seconds = await medians(ROUNDS, {"floor": floor, **subjects})
