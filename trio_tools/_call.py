@@ -88,7 +88,8 @@ class Call:
         self._stages = stages
         self._home = home
         self._within = within
-        self.state = state = Cancellation(scope)
+        state = Cancellation(scope)
+        self.state: Cancellation = state
         identity = (
             request.id,
             request.id if request.root_id is None else request.root_id,
@@ -98,9 +99,9 @@ class Call:
             state,
         )
         self._facts = Facts(*identity) if tool is None else Brief(*identity, tool=tool, stages=stages)
-        self.phase = Phase.MATERIALIZE
-        self.started_at = state.now()
-        self.task = trio.lowlevel.current_task()
+        self.phase: Phase = Phase.MATERIALIZE
+        self.started_at: float = state.now()
+        self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
         self.dispatcher: Dispatcher | None = None
         self._edge: trio.CancelScope | None = None  # around all stages, inside the caller's
         self._event = Event.UNUSABLE  # what settled the call,

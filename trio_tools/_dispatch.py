@@ -59,12 +59,12 @@ class Dispatcher:
         self._call_tool = call_tool
         self._progress = progress
         self.body: BodyState = "not-started"
-        self.cut = False  # the last attempt ended by a cancellation, as a generic abort
+        self.cut: bool = False  # the last attempt ended by a cancellation, as a generic abort
         self.latest: ToolResult | None = None
         self.task: trio.lowlevel.Task | None = None  # that runs the body, and
         self.run: RunView | None = None  # what the body was given, while an attempt is being made
         self.value: object = _NO_VALUE
-        self.holds_thread = holds_thread  # this call, or one around it, holds a token of the thread limiter
+        self.holds_thread: bool = holds_thread  # this call, or one around it, holds a token of the thread limiter
 
     def attempt(self) -> Awaitable[ToolResult]:
         """Run the body once. Always a checkpoint.
@@ -83,26 +83,35 @@ class Dispatcher:
 
     async def _attempt(self) -> ToolResult:
         state, before = self._state, self.body
-        unwound, value, run = _UNWOUND_NOTHING, _NO_VALUE, None
+        unwound, value, run, pierced = _UNWOUND_NOTHING, _NO_VALUE, None, None
+        wrapped = bool(self._brief.stages.around)  # if not, nothing between the caller and the body can hide the caller
         self.body = "not-started"
         self.task = trio.lowlevel.current_task()
         try:
             if self._brief.tool.takes_run or state.applied:
                 async with trio.open_nursery() as nursery:
-                    watch = Watcher(state.note_within) if self._brief.stages.around else None
+                    state.own = nursery.cancel_scope
+                    if wrapped:
+                        pierced = state.pierce(nursery.cancel_scope)
+                    watch = Watcher(state.note_within) if wrapped else None
                     self.run = run = RunView(self._brief, nursery, self._call_tool, self._progress, watch)
+                    if state.applied:
+                        run.watch()
                     try:
-                        value = await self._in_scope(nursery.cancel_scope, run)
+                        value = await self._run_body(run)
                     finally:
                         if watch is not None:
                             watch.end()
-            elif self._brief.stages.around:  # a wrapper may hide the caller
+            elif wrapped:
                 with trio.CancelScope() as scope:
-                    value = await self._in_scope(scope, None)
+                    pierced = state.pierce(scope)
+                    value = await self._run_body(None)
             else:
                 value = await self._run_body(None)
         except BaseException as error:  # taken apart below; what is no error leaves as itself
             unwound = unwind(error, below=inspect.currentframe())
+        if pierced is not None:
+            state.left(pierced)
         if run is not None:
             run.close()
         self.task = self.run = None
@@ -114,21 +123,6 @@ class Dispatcher:
         finally:
             state.end_attempt()
             del unwound  # its tracebacks hold this frame
-
-    async def _in_scope(self, scope: trio.CancelScope, run: RunView | None) -> object:
-        """Run the body in ``scope``, to which the call's cancellation is passed on through whatever hides it."""
-        state = self._state
-        if run is not None:
-            state.own = scope
-            if state.applied:
-                run.watch()
-        if not self._brief.stages.around:  # nothing between the caller and the body can hide the one from the other
-            return await self._run_body(run)
-        state.pierce(scope)
-        try:
-            return await self._run_body(run)
-        finally:
-            state.left(scope)
 
     async def _run_body(self, run: RunView | None) -> object:
         """Look, mark, call; then mark how it ended. Nothing is awaited between the look and the body's first step."""
@@ -267,9 +261,7 @@ class Dispatcher:
         if known is not None:
             return known
         if candidate is not None and (not self._brief.stages.around or not state.watched()):
-            return (
-                None  # no wrapper, and the end of the call looks again; or not a step has passed since the body began
-            )
+            return None  # the end of the call looks again; or not a step has passed since the body began
         if not state.in_force():
             return None
         if not self._brief.stages.around or state.given.cancel_called:

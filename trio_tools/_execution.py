@@ -155,7 +155,7 @@ class RunView(ExecutionView):
     ) -> None:
         self._facts = facts
         self._nursery = nursery
-        self.task = nursery.parent_task
+        self.task: trio.lowlevel.Task = nursery.parent_task
         self._call_tool = call_tool
         self._progress = progress
         self._watch = watch  # None: nothing but the caller's scope can end the body, and that is watched already
@@ -164,7 +164,7 @@ class RunView(ExecutionView):
         self._over = False
         self.contexts: list[Context] = []
         self.partial: list[Content] = []
-        self.concluded = False
+        self.concluded: bool = False
 
     @property
     def scope(self) -> ScopeView:

@@ -146,17 +146,17 @@ class Cancellation:
     )
 
     def __init__(self, given: ScopeView) -> None:
-        self.given = given  # the caller's scope, as it was given
+        self.given: ScopeView = given  # the caller's scope, as it was given
         # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
-        self.asked = None if isinstance(given, trio.CancelScope) else given
+        self.asked: ScopeView | None = None if isinstance(given, trio.CancelScope) else given
         self.watcher: Watcher | None = None  # in the caller's context, while the stages run
         self.first: Firing | None = None
-        self.over = False  # the call has been answered: this state is that of nothing any more
+        self.over: bool = False  # the call has been answered: this state is that of nothing any more
         # Of this attempt:
         self.local: Firing | None = None  # its cause, if that was there before `first`
         self.within: Firing | None = None  # what a watcher beside the body has noted: something, perhaps the caller
         self.applied: list[trio.CancelScope] = []  # assigned by wrappers and entered by us, outermost first
-        self.timeout = math.inf  # when the tool's own deadline passes
+        self.timeout: float = math.inf  # when the tool's own deadline passes
         self.own: trio.CancelScope | None = None  # the scope of the body's nursery
         self._piercing: list[trio.CancelScope] = []
         self._clock = trio.lowlevel.current_clock()
@@ -222,11 +222,12 @@ class Cancellation:
         if self.within is None:
             self.within = Firing("wrapper", offered.reason, self.now())
 
-    def pierce(self, scope: trio.CancelScope) -> None:
-        """From now on pass the call's cancellation on to ``scope``."""
+    def pierce(self, scope: trio.CancelScope) -> trio.CancelScope:
+        """From now on pass the call's cancellation on to ``scope``, which is given back."""
         self._piercing.append(scope)
         if self.first is not None:
             scope.cancel(self.first.reason)
+        return scope
 
     def left(self, scope: trio.CancelScope) -> None:
         """``scope``, once given to :meth:`pierce`, has been left."""
