@@ -30,14 +30,14 @@ class Onion:
 
     __slots__ = ("_deadline", "_edge", "_wrappers", "brief", "dispatcher", "size", "state")
 
-    def __init__(self, brief: Brief, dispatcher: Dispatcher, edge: trio.CancelScope) -> None:
+    def __init__(self, brief: Brief, dispatcher: Dispatcher, edge: trio.CancelScope, deadline: float) -> None:
         self.brief = brief
         self.state = brief.state
         self.dispatcher = dispatcher
         self.size = len(brief.stages.around)
         self._wrappers = brief.stages.around
         self._edge = edge  # a scope outside all wrappers,
-        self._deadline = trio.current_effective_deadline()  # and the deadline that is in force there
+        self._deadline = deadline  # and the deadline that was in force there
 
     async def layer(self, index: int) -> ToolResult:
         """What wrapper number ``index`` answers, or the body behind the last one. Errors of wrappers are raised."""
@@ -78,21 +78,23 @@ class Onion:
         return success
 
     async def _dispatch(self) -> ToolResult:
-        if not self.state.watched() and not self._caller_in_sight():
-            # Nobody would tell us of a cancellation in this very step.
-            await trio.lowlevel.cancel_shielded_checkpoint()
+        state = self.state
+        if not state.watched():  # in the first step of the call, nobody would tell us of a cancellation
+            state.sighted = self._deadline_in_sight()
+            if state.sighted is None:
+                await trio.lowlevel.cancel_shielded_checkpoint()
         result = await self.dispatcher.attempt()
         if self.dispatcher.cut:
             # If the cancelled scope lies outside call_next, Trio raises here; else the abort is the answer.
             await trio.lowlevel.checkpoint_if_cancelled()
         return result
 
-    def _caller_in_sight(self) -> bool:
-        """Whether no shield of a wrapper hides the caller at this moment."""
-        deadline = trio.current_effective_deadline()
-        if deadline == self._deadline and deadline != math.inf:
-            return True  # the caller's own deadline is to be seen from here
-        return look(self._edge) is not None
+    def _deadline_in_sight(self) -> float | None:
+        """The deadline that is in force; ``None`` if a shield of a wrapper hides the caller at this moment."""
+        deadline = self._deadline
+        if deadline != math.inf and deadline == trio.current_effective_deadline():
+            return deadline  # it is the caller's own
+        return look(self._edge)
 
     async def in_scope(self, assigned: trio.CancelScope, index: int) -> ToolResult:
         """The layer number ``index`` in a scope that a wrapper assigned."""

@@ -155,6 +155,8 @@ class Call:
     async def _pass_stages(self, brief: Brief) -> None:
         stages = brief.stages
         self.state.watcher = watcher = Watcher(self.state.note_caller)
+        if not stages.gated and not stages.around:
+            self.state.sighted = self._deadline  # nobody has done anything since
         try:
             async with trio.open_nursery() as nursery:
                 self._edge = nursery.cancel_scope
@@ -182,7 +184,7 @@ class Call:
         self.phase = Phase.AROUND
         holds_thread = self._within is not None and self._within.holds_thread
         self.dispatcher = dispatcher = Dispatcher(brief, self._call_tool, self._report, holds_thread)
-        return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
+        return Onion(brief, dispatcher, edge, self._deadline).layer(0) if brief.stages.around else dispatcher.attempt()
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase

@@ -140,6 +140,7 @@ class Cancellation:
         "local",
         "over",
         "own",
+        "sighted",
         "timeout",
         "watcher",
         "within",
@@ -151,6 +152,7 @@ class Cancellation:
         self.asked: ScopeView | None = None if isinstance(given, trio.CancelScope) else given
         self.watcher: Watcher | None = None  # in the caller's context, while the stages run
         self.first: Firing | None = None
+        self.sighted: float | None = None  # the deadline in force, if it was looked for in this very step already
         self.over: bool = False  # the call has been answered: this state is that of nothing any more
         # Of this attempt:
         self.local: Firing | None = None  # its cause, if that was there before `first`
@@ -188,7 +190,12 @@ class Cancellation:
 
     def stopped(self) -> bool:
         """Whether nothing more may be started: noted, or in force at this point of the running task."""
-        return self.first is not None or self.local is not None or self.in_force()
+        if self.first is not None or self.local is not None:
+            return True
+        deadline, self.sighted = self.sighted, None
+        if deadline is None or self.asked is not None:
+            return self.in_force()
+        return deadline != math.inf and deadline <= self.now()
 
     def in_force(self) -> bool:
         """Whether a cancellation is in force at this point of the running task, noted or not.
