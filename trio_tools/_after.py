@@ -17,6 +17,7 @@ from ._views import UNSET, Accept, AfterDecision, Block
 __all__ = ["Judgement"]
 
 _ACCEPT = Accept()
+_BLOCKED = "tool result blocked by an after policy"
 
 
 class Judgement:
@@ -110,8 +111,8 @@ class _NextPolicy(Continuation[AfterDecision]):
 
 def _blocked(decision: Block) -> ToolFailure:
     if isinstance(decision.feedback, str):
-        return ToolFailure.from_message(decision.feedback, contexts=decision.contexts)
-    message = "\n".join(_words(block) for block in decision.feedback) or "tool result blocked by an after policy"
+        return ToolFailure.from_message(decision.feedback.strip() or _BLOCKED, contexts=decision.contexts)
+    message = "\n".join(_words(block) for block in decision.feedback).strip() or _BLOCKED
     return ToolFailure(error=ErrorInfo(message=message), content=decision.feedback, contexts=decision.contexts)
 
 

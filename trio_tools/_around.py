@@ -45,17 +45,18 @@ class Onion:
             return await self._dispatch()
         call_next = _CallNext(self, index + 1)
         try:
-            answer = await interruptible(self._wrappers[index], call_next.view, call_next)
+            try:
+                answer = await interruptible(self._wrappers[index], call_next.view, call_next)
+            finally:
+                call_next.over = True
+                if call_next.running:
+                    await call_next.drained()
             result = self._checked(answer, call_next)
         except BaseException as error:
             errors = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
             if errors:
                 self.dispatcher.latest = ToolFailure.from_exception(*errors)
             raise
-        finally:
-            call_next.over = True
-            if call_next.running:
-                await call_next.drained()
         self.dispatcher.latest = result
         return result
 
@@ -81,7 +82,7 @@ class Onion:
         state = self.state
         if not state.watched():  # in the first step of the call, nobody would tell us of a cancellation
             state.sighted = self._deadline_in_sight()
-            if state.sighted is None:
+            while state.sighted is None and not state.watched():
                 await trio.lowlevel.cancel_shielded_checkpoint()
         result = await self.dispatcher.attempt()
         if self.dispatcher.cut:
@@ -131,11 +132,18 @@ class _CallNext(Continuation[ToolResult]):
     def __init__(self, onion: Onion, index: int) -> None:
         self._onion = onion
         self._index = index
+        self.home = onion.brief.task
         self.view = DispatchView(onion.brief)
 
     def inwards(self) -> Awaitable[ToolResult]:
         onion, assigned = self._onion, self.view.take()
         return onion.layer(self._index) if assigned is None else onion.in_scope(assigned, self._index)
 
-    def left_behind(self) -> None:
-        self._onion.state.abandon()
+    def cut_short(self) -> ToolResult:
+        return self._onion.abort()
+
+    def opened(self, scope: trio.CancelScope) -> None:
+        self._onion.state.pierce(scope)
+
+    def closed(self, scope: trio.CancelScope) -> None:
+        self._onion.state.left(scope)

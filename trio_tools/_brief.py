@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import trio
 
 from ._execution import Facts
 from ._pipeline import Stages
@@ -17,4 +18,5 @@ class Brief(Facts):
 
     tool: ToolDefinition = attrs.field(kw_only=True)
     stages: Stages = attrs.field(kw_only=True)
+    task: trio.lowlevel.Task = attrs.field(kw_only=True)  # that made the call
     bound: dict[str, object] | None = attrs.field(default=None, kw_only=True)  # typed values of the arguments

@@ -88,6 +88,7 @@ class Call:
         self._stages = stages
         self._home = home
         self._within = within
+        self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
         state = Cancellation(scope)
         self.state: Cancellation = state
         identity = (
@@ -98,10 +99,9 @@ class Call:
             request.parent,
             state,
         )
-        self._facts = Facts(*identity) if tool is None else Brief(*identity, tool=tool, stages=stages)
+        self._facts = Facts(*identity) if tool is None else Brief(*identity, tool=tool, stages=stages, task=self.task)
         self.phase: Phase = Phase.MATERIALIZE
         self.started_at: float = state.now()
-        self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
         self.dispatcher: Dispatcher | None = None
         self._edge: trio.CancelScope | None = None  # around all stages, inside the caller's
         self._event = Event.UNUSABLE  # what settled the call,
@@ -157,6 +157,7 @@ class Call:
         self.state.watcher = watcher = Watcher(self.state.note_caller)
         if not stages.gated and not stages.around:
             self.state.sighted = self._deadline  # nobody has done anything since
+        unwound = Unwound(cancelled=True)  # an operator cancels the nursery's own scope, which then catches it
         try:
             async with trio.open_nursery() as nursery:
                 self._edge = nursery.cancel_scope
@@ -170,14 +171,17 @@ class Call:
                         self._settled(refused)
                     if stages.after:
                         await self._judge(brief)
+                    unwound = None
                     if self.state.first is not None:  # the watcher alone is left to be waited for
                         nursery.cancel_scope.shield = True
                 finally:
                     watcher.end()
         except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
-            self._unwound(unwind(error))
-        if stages.after:
-            await self._judge(brief)
+            unwound = unwind(error)
+        if unwound is not None:
+            self._unwound(unwound)
+            if stages.after:
+                await self._judge(brief)
 
     def _dispatched(self, brief: Brief, edge: trio.CancelScope) -> Awaitable[ToolResult]:
         """The wrappers and the body."""

@@ -17,7 +17,7 @@ from ._lifecycle import Event, aborted, settle, timed_out
 from ._pipeline import lifted, never_started
 from ._presentation import produce
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult, ToolSuccess
-from ._scope import Firing, Watcher
+from ._scope import Firing
 from ._tool import FunctionBody
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
@@ -44,7 +44,8 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "_brief", "_call_tool", "_progress", "_state", "body", "cut", "holds_thread", "latest", "run", "task", "value",
+        "_brief", "_call_tool", "_progress", "_state", "_timeout",
+        "body", "cut", "holds_thread", "latest", "run", "task", "value",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,7 @@ class Dispatcher:
         self.task: trio.lowlevel.Task | None = None  # that runs the body, and
         self.run: RunView | None = None  # what the body was given, while an attempt is being made
         self.value: object = _NO_VALUE
+        self._timeout: trio.CancelScope | None = None  # of the attempt that is being made
         self.holds_thread: bool = holds_thread  # this call, or one around it, holds a token of the thread limiter
 
     def attempt(self) -> Awaitable[ToolResult]:
@@ -77,7 +79,7 @@ class Dispatcher:
 
     async def _timed_attempt(self, timeout: float) -> ToolResult:
         self._state.timeout = deadline = self._state.now() + timeout
-        with trio.CancelScope(deadline=deadline):
+        with trio.CancelScope(deadline=deadline) as self._timeout:
             return await self._attempt()
         raise AssertionError("unreachable: an attempt raises no Cancelled")  # pragma: no cover - for the type checker
 
@@ -93,15 +95,13 @@ class Dispatcher:
                     state.own = nursery.cancel_scope
                     if wrapped:
                         pierced = state.pierce(nursery.cancel_scope)
-                    watch = Watcher(state.note_within) if wrapped else None
-                    self.run = run = RunView(self._brief, nursery, self._call_tool, self._progress, watch)
-                    if state.applied:
+                    self.run = run = RunView(self._brief, nursery, self._call_tool, self._progress)
+                    if wrapped:
                         run.watch()
                     try:
                         value = await self._run_body(run)
                     finally:
-                        if watch is not None:
-                            watch.end()
+                        run.unwatch()
             elif wrapped:
                 with trio.CancelScope() as scope:
                     pierced = state.pierce(scope)
@@ -110,6 +110,10 @@ class Dispatcher:
                 value = await self._run_body(None)
         except BaseException as error:  # taken apart below; what is no error leaves as itself
             unwound = unwind(error, below=inspect.currentframe())
+        if unwound.cancelled and run is None and state.first is None:
+            await (
+                trio.lowlevel.cancel_shielded_checkpoint()
+            )  # at the same instant the caller wins, whichever task ran first
         if pierced is not None:
             state.left(pierced)
         if run is not None:
@@ -154,8 +158,6 @@ class Dispatcher:
     @trio.lowlevel.enable_ki_protection
     async def _enter_thread(self, body: FunctionBody, run: RunView | None) -> object:
         """Run the body in a worker thread. Cancelled while it waits for one, it never starts."""
-        if run is not None:
-            run.watch()
         bound = cast("dict[str, object]", self._brief.bound)
 
         def work() -> object:
@@ -181,12 +183,14 @@ class Dispatcher:
             limiter.release_on_behalf_of(self)
 
     def _returned(self, run: RunView | None) -> None:
-        self._state.own = None  # a body that has a value may cancel its nursery as it likes
+        own, self._state.own = self._state.own, None
+        if own is not None and own.cancel_called:
+            self._state.within = None  # a body that has a value may have cancelled its nursery
         if self.body == "not-started":
             return
         self.body = "finished"
         # Work that the body owns counts against the timeout too.
-        if self._state.timeout != math.inf and (run is None or not run.owns_work()):
+        if run is None or not run.owns_work():
             self._disarm()
 
     def _raised(self, error: BaseException) -> None:
@@ -202,8 +206,8 @@ class Dispatcher:
 
     def _disarm(self) -> None:
         """The body ended: if it was in time, what is left to do must not turn its outcome into a timeout."""
-        if self._state.now() < self._state.timeout:
-            self._state.timeout = math.inf
+        if self._timeout is not None and self._state.now() < self._state.timeout:
+            self._timeout.deadline = self._state.timeout = math.inf
 
     def _outcome(self, run: RunView | None, value: object, unwound: Unwound, started: bool) -> ToolResult:
         candidate = self._candidate(run, value, unwound)
@@ -215,7 +219,8 @@ class Dispatcher:
         partial = tuple(run.partial) if run is not None and self.body == "interrupted" else ()
         if unwound.interrupts:
             cause = CancelCause(source="interrupt")
-            self.latest = aborted(self.body, cause, replaced=candidate, contexts=contexts, partial=partial)
+            abort = aborted(self.body, cause, replaced=candidate, contexts=contexts, partial=partial)
+            self.latest = candidate if isinstance(candidate, ToolFailure) else abort
             raise as_one(unwound.interrupts)
         cause = None if firing is None else cause_of(firing)
         if firing is not None and firing.source == "deadline":

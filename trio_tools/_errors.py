@@ -71,8 +71,15 @@ def describe(*errors: BaseException) -> Description:
 
 
 def _describe_one(error: BaseException) -> Description:
-    code = error.code if isinstance(error, ToolError) else None
-    return Description(_message(error), code if isinstance(code, str) else None, type(error).__name__)
+    return Description(_message(error), _code(error), well_formed(type(error).__name__))
+
+
+def _code(error: BaseException) -> str | None:
+    try:
+        code: object = error.code if isinstance(error, ToolError) else None
+    except Exception:  # a subclass that never called ours, say
+        return None
+    return well_formed(code) if isinstance(code, str) and code else None
 
 
 def _message(error: BaseException) -> str:

@@ -137,8 +137,7 @@ class RunView(ExecutionView):
         "_nursery",
         "_over",
         "_progress",
-        "_watch",
-        "_watching",
+        "_watcher",
         "concluded",
         "contexts",
         "partial",
@@ -151,15 +150,13 @@ class RunView(ExecutionView):
         nursery: trio.Nursery,
         call_tool: Callable[[str, object, str], Awaitable[ToolResult]],
         progress: Callable[[Progress], None],
-        watch: Watcher | None,
     ) -> None:
         self._facts = facts
         self._nursery = nursery
         self.task: trio.lowlevel.Task = nursery.parent_task
         self._call_tool = call_tool
         self._progress = progress
-        self._watch = watch  # None: nothing but the caller's scope can end the body, and that is watched already
-        self._watching = False
+        self._watcher: Watcher | None = None  # beside the body
         self._nested = 0
         self._over = False
         self.contexts: list[Context] = []
@@ -167,24 +164,24 @@ class RunView(ExecutionView):
         self.concluded: bool = False
 
     @property
-    def scope(self) -> ScopeView:
-        if not self._watching and not self._over and trio.lowlevel.in_trio_task():
-            self.watch()
-        return self._facts.scope
-
-    @property
     def nursery(self) -> trio.Nursery:
+        if self._watcher is None and not self._over and trio.lowlevel.in_trio_task():
+            self.watch()  # the body can cancel itself now
         return self._nursery
 
     def watch(self) -> None:
-        """Have whatever ends the body noted from now on, also under a shield of the body's."""
-        if self._watch is not None and not self._watching:
-            self._watching = True
-            self._nursery.start_soon(self._watch.run, name="trio_tools: watches the scopes of a body")
+        """Have whatever else than the caller ends the body noted from now on, also under a shield of the body's."""
+        self._watcher = Watcher(self._facts.state.note_within)
+        self._nursery.start_soon(self._watcher.run, name="trio_tools: watches the scopes of a body")
+
+    def unwatch(self) -> None:
+        """The body is over."""
+        if self._watcher is not None:
+            self._watcher.end()
 
     def owns_work(self) -> bool:
         """Whether tasks that the body started are still there."""
-        return len(self._nursery.child_tasks) > self._watching
+        return len(self._nursery.child_tasks) > (self._watcher is not None)
 
     def close(self) -> None:
         """The body is over; what it puts out from now on is dropped."""

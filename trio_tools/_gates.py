@@ -27,11 +27,12 @@ class Settled(NamedTuple):
 class Gates:
     """The gates of one call."""
 
-    __slots__ = ("_brief", "_enter", "_execution")
+    __slots__ = ("_brief", "_enter", "_execution", "home")
 
     def __init__(self, brief: Brief, enter: Callable[[Phase], None]) -> None:
         self._brief = brief
         self._execution = brief.execution
+        self.home = brief.task
         self._enter = enter  # told of each phase that begins
 
     async def pass_all(self) -> Settled | None:
@@ -118,10 +119,14 @@ class _NextPolicy(Continuation[BeforeDecision]):
     def __init__(self, gates: Gates, index: int) -> None:
         self._gates = gates
         self._index = index
+        self.home = gates.home
 
     def inwards(self) -> Awaitable[BeforeDecision]:
         return self._gates.decide(self._index)
 
+    def cut_short(self) -> BeforeDecision:
+        return _ALLOW  # to nobody: only a stage that has returned cuts a policy short
+
 
 def _denied(reason: str, event: Event = Event.DENIED) -> Settled:
-    return Settled(event, ToolFailure.from_message(reason, code=DENIED))
+    return Settled(event, ToolFailure.from_message(reason or "denied by a policy", code=DENIED))

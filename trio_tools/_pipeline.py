@@ -71,8 +71,11 @@ class Continuation(ABC, Generic[T]):
     """``call_next`` as one stage gets it: runs what lies further in. Awaited again it runs again.
 
     Whoever calls the stage sets :attr:`over` when it has returned, and awaits :meth:`drained` if a run was left behind.
+    A run in another task than ``home`` gets a scope, as nothing else can end it there.
     """
 
+    home: trio.lowlevel.Task | None = None  # that made the call; None: this is not to be ended, wherever it runs
+    _scope: trio.CancelScope | None = None  # of a run in another task
     _done: trio.Event | None = None
     over = False  # its stage has returned, so it can no longer be used
     running = False
@@ -82,8 +85,15 @@ class Continuation(ABC, Generic[T]):
     def inwards(self) -> Awaitable[T]:
         """What lies further in."""
 
-    def left_behind(self) -> None:
-        """The stage is over and a run of :meth:`inwards` is not: cancel it, if there is something to cancel it with."""
+    def cut_short(self) -> T:
+        """The answer of a run in another task whose scope was cancelled."""
+        raise NotImplementedError
+
+    def opened(self, scope: trio.CancelScope) -> None:
+        """A run in another task has entered ``scope``."""
+
+    def closed(self, scope: trio.CancelScope) -> None:
+        """It has left ``scope``."""
 
     @trio.lowlevel.enable_ki_protection
     async def __call__(self) -> T:
@@ -93,7 +103,9 @@ class Continuation(ABC, Generic[T]):
             raise RuntimeError("call_next is still running: await it again only after it has returned")
         self.running, self.cut = True, False
         try:
-            return await self.inwards()
+            if self.home is None or trio.lowlevel.current_task() is self.home:
+                return await self.inwards()
+            return await self._elsewhere()
         except BaseException as error:
             self.cut = any(type(leaf) is trio.Cancelled for leaf in leaves(error))
             raise
@@ -102,9 +114,19 @@ class Continuation(ABC, Generic[T]):
             if self._done is not None:
                 self._done.set()
 
+    async def _elsewhere(self) -> T:
+        with trio.CancelScope() as self._scope:
+            self.opened(self._scope)
+            try:
+                return await self.inwards()
+            finally:
+                self.closed(self._scope)
+        return self.cut_short()
+
     async def drained(self) -> None:
-        """Wait, uninterrupted, for a run that was left behind: started work is never abandoned."""
-        self.left_behind()
+        """Cancel a run that was left behind, and wait for it, uninterrupted: started work is never abandoned."""
+        if self._scope is not None:
+            self._scope.cancel("its stage returned before call_next had")
         self._done = trio.Event()
         with trio.CancelScope(shield=True):
             await self._done.wait()

@@ -10,7 +10,7 @@ import attrs
 from ._errors import describe
 from ._json import FrozenJson, freeze
 from ._scope import CancelSource
-from ._text import is_well_formed
+from ._text import is_well_formed, well_formed
 
 __all__ = [
     "DENIED",
@@ -233,7 +233,8 @@ class ToolFailure:
         cause: CancelCause | None = None,
         partial: tuple[Content, ...] = (),
     ) -> ToolFailure:
-        """A complete failure that shows the model ``Error: <message>``."""
+        """A complete failure that shows the model ``Error: <message>``; lone surrogates in it become ``?``."""
+        message = well_formed(message)
         return cls(
             error=ErrorInfo(message=message, code=code, name=name),
             content=(TextContent(f"Error: {message}"),),

@@ -240,11 +240,6 @@ class Cancellation:
         """``scope``, once given to :meth:`pierce`, has been left."""
         self._piercing.remove(scope)
 
-    def abandon(self) -> None:
-        """Cancel the work in the innermost scope: a wrapper has left it behind."""
-        for scope in self._piercing[-1:]:
-            scope.cancel("its wrapper returned before call_next had")
-
     def may_have_fired(self) -> bool:
         """Whether :meth:`fired_within` is worth asking."""
         return self.timeout != math.inf or self.own is not None or self.within is not None or bool(self.applied)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from types import FrameType, TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import trio
 
@@ -52,14 +52,10 @@ def unwind(error: BaseException, *, below: FrameType | None = None) -> Unwound:
     cancelled = [leaf for leaf in leaves(error) if type(leaf) is trio.Cancelled]
     rest = _give_cancellation_to_a_scope(error) if cancelled else error
     left = leaves(rest) if rest is not None else []
-    errors = tuple(leaf for leaf in left if isinstance(leaf, Exception))
-    interrupts = tuple(leaf for leaf in left if not isinstance(leaf, Exception))
-    masked: tuple[Exception, ...] = ()
-    if cancelled and below is not None and not left:
-        masked = tuple(found for leaf in cancelled if (found := _masked_by(leaf, below)) is not None)
+    masked = _masked_by(error, below) if cancelled and below is not None and not left else []
     return Unwound(
-        errors=errors or masked,
-        interrupts=interrupts,
+        errors=tuple(leaf for leaf in left or masked if isinstance(leaf, Exception)),
+        interrupts=tuple(leaf for leaf in left or masked if not isinstance(leaf, Exception)),
         cancelled=bool(cancelled),
         reason=cancelled[0].reason if cancelled else None,
         masked=bool(masked),
@@ -81,25 +77,39 @@ def _give_cancellation_to_a_scope(error: BaseException) -> BaseException | None:
     return None
 
 
-def _masked_by(cancelled: trio.Cancelled, below: FrameType) -> Exception | None:
-    """The error that ``cancelled`` replaced, if any.
+def _masked_by(error: BaseException, below: FrameType) -> list[BaseException]:
+    """What a cancellation, or a group of nothing but cancellations, replaced."""
+    found: dict[int, BaseException] = {}
+    todo: list[tuple[BaseException, set[FrameType]]] = [(error, set())]
+    while todo:
+        one, passed = todo.pop()
+        found |= {id(masked): masked for masked in _behind(one, passed, below)}
+        if isinstance(one, BaseExceptionGroup):
+            passed = passed | _frames(one.__traceback__, below)  # a group carries its members through these
+            todo += [(inner, passed) for inner in cast("BaseExceptionGroup[BaseException]", one).exceptions]
+    return list(found.values())
 
-    The ``__context__`` chain also holds strangers: what the canceller, the caller or a wrapper was handling. An error
-    counts only if it was raised in a frame, inside the one that caught the cancellation, that a ``Cancelled`` of the
-    chain passed through too. ``trio.WouldBlock`` never counts: Trio's locks wait while they handle one.
+
+def _behind(cancelled: BaseException, frames: set[FrameType], below: FrameType) -> list[BaseException]:
+    """The errors, or interrupts, of the nearest exception on the ``__context__`` chain that ``cancelled`` masked.
+
+    The chain also holds strangers: what the canceller, the caller or a wrapper was handling. An error counts only if it
+    was raised in a frame, inside the one that caught the cancellation, that a cancellation of the chain passed through
+    too. ``trio.WouldBlock`` never counts: Trio's locks wait while they handle one.
     """
-    frames: set[FrameType] = set()
     one: BaseException | None = cancelled
     seen: set[int] = set()
     while one is not None and id(one) not in seen:
         seen.add(id(one))
-        passed = _frames(one.__traceback__, below)
-        if type(one) is trio.Cancelled:
-            frames |= passed
-        elif isinstance(one, Exception) and not isinstance(one, trio.WouldBlock) and frames & passed:
-            return one
+        passed, each = _frames(one.__traceback__, below), leaves(one)
+        if all(type(leaf) is trio.Cancelled for leaf in each):
+            frames = frames | passed
+        elif frames & passed:
+            masked = [leaf for leaf in each if type(leaf) not in (trio.Cancelled, trio.WouldBlock)]
+            if masked:
+                return masked
         one = one.__context__
-    return None
+    return []
 
 
 def _frames(traceback: TracebackType | None, below: FrameType) -> set[FrameType]:
