@@ -43,11 +43,14 @@ class Judgement:
                 return self._applied(await self.decide(0))
         except BaseException as error:  # taken apart below; what is no error leaves as itself
             unwound = unwind(error)
-        if unwound.interrupts:
-            raise as_one(unwound.interrupts)
-        if unwound.errors:
-            return self._failed(ToolFailure.from_exception(*unwound.errors))
-        return self._failed(ToolFailure.from_message("an after policy was cancelled and has not decided"))
+        try:
+            if unwound.interrupts:
+                raise as_one(unwound.interrupts)
+            if unwound.errors:
+                return self._failed(ToolFailure.from_exception(*unwound.errors))
+            return self._failed(ToolFailure.from_message("an after policy was cancelled and has not decided"))
+        finally:
+            del unwound  # its tracebacks hold this frame
 
     async def decide(self, index: int) -> AfterDecision:
         """What policy number ``index`` and those further in decide."""

@@ -16,7 +16,7 @@ from ._output import OutputError
 from ._pipeline import Continuation, discard, interruptible
 from ._presentation import invalid_output
 from ._results import CancelCause, ToolFailure, ToolResult, ToolSuccess
-from ._scope import look
+from ._watcher import look
 
 __all__ = ["Onion"]
 
@@ -28,16 +28,15 @@ class Onion:
     directly. It does keep it from the waiting of a wrapper further in, as any shield does; no body starts after that.
     """
 
-    __slots__ = ("_deadline", "_edge", "_wrappers", "brief", "dispatcher", "size", "state")
+    __slots__ = ("_edge", "_wrappers", "brief", "dispatcher", "size", "state")
 
-    def __init__(self, brief: Brief, dispatcher: Dispatcher, edge: trio.CancelScope, deadline: float) -> None:
+    def __init__(self, brief: Brief, dispatcher: Dispatcher, edge: trio.CancelScope) -> None:
         self.brief = brief
         self.state = brief.state
         self.dispatcher = dispatcher
         self.size = len(brief.stages.around)
         self._wrappers = brief.stages.around
-        self._edge = edge  # a scope outside all wrappers,
-        self._deadline = deadline  # and the deadline that was in force there
+        self._edge = edge  # a scope outside all wrappers
 
     async def layer(self, index: int) -> ToolResult:
         """What wrapper number ``index`` answers, or the body behind the last one. Errors of wrappers are raised."""
@@ -53,12 +52,15 @@ class Onion:
                     await call_next.drained()
             result = self._checked(answer, call_next)
         except BaseException as error:
-            errors = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
-            if errors:
-                self.dispatcher.latest = ToolFailure.from_exception(*errors)
+            self._note_errors(error)
             raise
         self.dispatcher.latest = result
         return result
+
+    def _note_errors(self, error: BaseException) -> None:
+        errors = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
+        if errors:
+            self.dispatcher.latest = ToolFailure.from_exception(*errors)
 
     def _checked(self, answer: object, call_next: Continuation[ToolResult]) -> ToolResult:
         if isinstance(answer, ToolFailure):
@@ -92,7 +94,7 @@ class Onion:
 
     def _deadline_in_sight(self) -> float | None:
         """The deadline that is in force; ``None`` if a shield of a wrapper hides the caller at this moment."""
-        deadline = self._deadline
+        deadline = self.state.deadline
         if deadline != math.inf and deadline == trio.current_effective_deadline():
             return deadline  # it is the caller's own
         return look(self._edge)

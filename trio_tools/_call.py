@@ -6,7 +6,7 @@ Read :meth:`Call.execute` first; the other methods are in the order in which it 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Protocol
 
 import attrs
@@ -18,25 +18,24 @@ from ._brief import Brief
 from ._dispatch import Dispatcher, cause_of
 from ._execution import ExecutionView, Facts
 from ._gates import Gates, Settled
-from ._json import FrozenJson, NotJsonError, freeze
+from ._json import NotJsonError, freeze
 from ._lifecycle import TABLE, Event, Phase, settle
 from ._pipeline import Stages, discard
+from ._refusals import invalid_arguments, no_object, unknown_tool
 from ._request import Malformed, ToolCall
 from ._results import (
-    INVALID_ARGUMENTS,
-    UNKNOWN_TOOL,
     BodyState,
     CancelCause,
     ToolFailure,
     ToolResult,
     as_content,
 )
-from ._scope import Cancellation, Firing, ScopeView, Watcher
+from ._scope import Cancellation, Firing, ScopeView
 from ._signature import ArgumentsError
-from ._text import well_formed
 from ._tool import FunctionBody, ToolDefinition
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
+from ._watcher import Watcher, listen
 
 __all__ = ["Call"]
 
@@ -68,7 +67,7 @@ class Call:
     """
 
     __slots__ = (
-        "_deadline", "_edge", "_event", "_facts", "_home", "_request", "_result", "_stages", "_tool",
+        "_edge", "_event", "_facts", "_home", "_request", "_result", "_stages", "_tool",
         "_within", "dispatcher", "interrupt", "phase", "started_at", "state", "task",
     )  # fmt: skip
 
@@ -83,13 +82,12 @@ class Call:
         within: Call | None,
     ) -> None:
         self._request = request
-        self._deadline = deadline  # in force where the call is made; -inf: cancelled
         self._tool = tool
         self._stages = stages
         self._home = home
         self._within = within
         self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
-        state = Cancellation(scope)
+        state = Cancellation(scope, deadline)
         self.state: Cancellation = state
         identity = (
             request.id,
@@ -113,9 +111,9 @@ class Call:
         """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
         brief = self._facts
         if not isinstance(brief, Brief):
-            self._settled(_unknown(brief.name, self._home.suggestions(brief.name)))
+            self._settled(Settled(Event.UNUSABLE, unknown_tool(brief.name, self._home.suggestions(brief.name))))
         elif (unusable := self._materialize(brief)) is not None:
-            self._settled(unusable)
+            self._settled(Settled(Event.UNUSABLE, unusable))
         elif self._cancelled_on_entry():
             self._settled(Settled(Event.CANCELLED_ON_ENTRY))
         else:
@@ -125,6 +123,7 @@ class Call:
     def close(self) -> None:
         """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
         self.state.over = True
+        self._facts.release()
         self.state.watcher = self.dispatcher = self.interrupt = None
 
     def cancel(self, reason: str | None) -> None:
@@ -133,30 +132,30 @@ class Call:
         if self._edge is not None:
             self._edge.cancel(reason)
 
-    def _materialize(self, brief: Brief) -> Settled | None:
+    def _materialize(self, brief: Brief) -> ToolFailure | None:
         """Take the snapshot of the arguments and check it. Not a checkpoint."""
         arguments, tool = self._request.arguments, brief.tool
         if isinstance(arguments, Malformed):
-            return _invalid([arguments.reason])
+            return invalid_arguments([arguments.reason])
         try:
             brief.arguments = frozen = freeze(arguments)
             if not isinstance(frozen, dict):
-                return _invalid([_no_object(frozen)])
+                return invalid_arguments([no_object(frozen)])
             if isinstance(tool.execute, FunctionBody):  # it has the same schema, and names what breaks a type too
                 brief.bound = tool.execute.bind(frozen)
                 return None
             violations = tool.violations(frozen)
-            return _invalid(violations) if violations else None
+            return invalid_arguments(violations) if violations else None
         except NotJsonError as error:
-            return _invalid([str(error)])
+            return invalid_arguments([str(error)])
         except ArgumentsError as error:
-            return _invalid(error.violations)
+            return invalid_arguments(error.violations)
 
     async def _pass_stages(self, brief: Brief) -> None:
         stages = brief.stages
         self.state.watcher = watcher = Watcher(self.state.note_caller)
         if not stages.gated and not stages.around:
-            self.state.sighted = self._deadline  # nobody has done anything since
+            self.state.sighted = self.state.deadline  # nobody has done anything since
         unwound = Unwound(cancelled=True)  # an operator cancels the nursery's own scope, which then catches it
         try:
             async with trio.open_nursery() as nursery:
@@ -176,10 +175,13 @@ class Call:
                         nursery.cancel_scope.shield = True
                 finally:
                     watcher.end()
+            if self.state.first is None and self.state.in_force():  # it came when the watcher had left; why?
+                await listen(self.state.note_caller, lambda: self.state.first is not None)
         except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
             unwound = unwind(error)
         if unwound is not None:
             self._unwound(unwound)
+            unwound = None  # its tracebacks hold this frame
             if stages.after:
                 await self._judge(brief)
 
@@ -188,7 +190,7 @@ class Call:
         self.phase = Phase.AROUND
         holds_thread = self._within is not None and self._within.holds_thread
         self.dispatcher = dispatcher = Dispatcher(brief, self._call_tool, self._report, holds_thread)
-        return Onion(brief, dispatcher, edge, self._deadline).layer(0) if brief.stages.around else dispatcher.attempt()
+        return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
@@ -227,7 +229,7 @@ class Call:
 
     def _cancelled_on_entry(self) -> bool:
         state, asked = self.state, self.state.asked
-        if self._deadline <= self.started_at or (asked is not None and asked.cancel_called):
+        if self.state.deadline <= self.started_at or (asked is not None and asked.cancel_called):
             state.note(Firing("caller", None, self.started_at))
         return state.first is not None
 
@@ -318,20 +320,3 @@ class Call:
                 discard(observer(self.execution, progress))
             except Exception:
                 _log.exception("progress observer %r failed for call %r", observer, self._request.id)
-
-
-def _unknown(name: str, meant: list[str]) -> Settled:
-    hint = f"; did you mean {' or '.join(repr(one) for one in meant)}?" if meant else ""
-    message = f'unknown tool "{well_formed(name)}"{hint}'
-    return Settled(Event.UNUSABLE, ToolFailure.from_message(message, code=UNKNOWN_TOOL, name="ToolNotFoundError"))
-
-
-def _invalid(violations: Sequence[str]) -> Settled:
-    message = f"invalid arguments: {'; '.join(violations)}"
-    return Settled(Event.UNUSABLE, ToolFailure.from_message(message, code=INVALID_ARGUMENTS, name="ToolArgsError"))
-
-
-def _no_object(arguments: FrozenJson) -> str:
-    if isinstance(arguments, str):
-        return "$: the arguments must be an object, not text; send the object itself, not its JSON text in a string"
-    return "$: the arguments must be an object, with one key for each parameter"

@@ -161,6 +161,9 @@ class Dispatcher:
         bound = cast("dict[str, object]", self._brief.bound)
 
         def work() -> object:
+            trio.from_thread.check_cancelled()
+            if self._state.called():  # also where a shield keeps it from us
+                return _NO_VALUE
             self.body = "interrupted"  # until it has ended by itself
             return body.start(bound, run)
 
@@ -168,7 +171,7 @@ class Dispatcher:
         async def in_thread() -> object:
             if self._state.stopped():
                 return _NO_VALUE
-            # The token is held already; Trio's own check of the scope comes before the thread starts.
+            # The token is held already. Starting a thread takes a step of the scheduler, so the thread looks again.
             return await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(math.inf))
 
         if self.holds_thread:  # waiting for a token that a call around this one holds might never end
@@ -183,8 +186,8 @@ class Dispatcher:
             limiter.release_on_behalf_of(self)
 
     def _returned(self, run: RunView | None) -> None:
-        own, self._state.own = self._state.own, None
-        if own is not None and own.cancel_called:
+        within = self._state.within
+        if within is not None and within.source == "tool":
             self._state.within = None  # a body that has a value may have cancelled its nursery
         if self.body == "not-started":
             return
@@ -194,9 +197,6 @@ class Dispatcher:
             self._disarm()
 
     def _raised(self, error: BaseException) -> None:
-        own = self._state.own
-        if own is not None and not own.cancel_called:
-            self._state.own = None  # from here on Trio cancels it, and that is nobody's cause
         if self.body == "not-started" or type(error) is trio.Cancelled:
             return
         if not all(isinstance(leaf, Exception) for leaf in leaves(error)):

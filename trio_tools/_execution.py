@@ -11,8 +11,9 @@ import trio
 from ._json import FrozenJson
 from ._request import ExecutionToken
 from ._results import Content, Context, TextContent, ToolResult, as_content
-from ._scope import Cancellation, LiveScope, ScopeView, Watcher
+from ._scope import Cancellation, LiveScope, ScopeView
 from ._views import Progress
+from ._watcher import Watcher
 
 __all__ = ["DispatchView", "ExecutionView", "Facts", "RunView"]
 
@@ -28,6 +29,7 @@ class Facts:
     parent: ExecutionToken | None
     state: Cancellation
     arguments: FrozenJson = None
+    nested: int = 0  # calls that its body has made
     _token: ExecutionToken | None = None  # what follows is made when it is asked for, as most calls need none of it
     _scope: LiveScope | None = None
     _execution: ExecutionView | None = None
@@ -52,6 +54,10 @@ class Facts:
         if self._execution is None:
             self._execution = ExecutionView(self)
         return self._execution
+
+    def release(self) -> None:
+        """The call is over: keep no view, which would keep us."""
+        self._execution = None
 
 
 class ExecutionView:
@@ -133,7 +139,6 @@ class RunView(ExecutionView):
 
     __slots__ = (
         "_call_tool",
-        "_nested",
         "_nursery",
         "_over",
         "_progress",
@@ -157,7 +162,6 @@ class RunView(ExecutionView):
         self._call_tool = call_tool
         self._progress = progress
         self._watcher: Watcher | None = None  # beside the body
-        self._nested = 0
         self._over = False
         self.contexts: list[Context] = []
         self.partial: list[Content] = []
@@ -215,8 +219,9 @@ class RunView(ExecutionView):
     async def call_tool(self, name: str, arguments: object, *, id: str | None = None) -> ToolResult:
         if self._over or not self._is_inside():
             raise RuntimeError("call_tool must be awaited by the body, before it ends, or by a task in run.nursery")
-        self._nested += 1
-        return await self._call_tool(name, arguments, id or f"{self._facts.call_id}:{self._nested}")
+        facts = self._facts
+        facts.nested += 1  # over all attempts: an id is given once
+        return await self._call_tool(name, arguments, id or f"{facts.call_id}:{facts.nested}")
 
     def _is_inside(self) -> bool:
         """Whether the running task is the body's, or was started by it: it then ends before the call does."""

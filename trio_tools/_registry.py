@@ -17,9 +17,10 @@ from ._outstanding import OutstandingCall
 from ._pipeline import Registration, Stages
 from ._request import ToolCall
 from ._results import ToolResult
-from ._scope import LiveScope, ScopeView, look
+from ._scope import LiveScope, ScopeView
 from ._tool import ToolDefinition
 from ._views import AfterPolicy, AroundWrapper, BeforePolicy, Guard, ProgressObserver, ResultObserver
+from ._watcher import look
 
 __all__ = ["ToolRegistry"]
 

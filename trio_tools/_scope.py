@@ -12,20 +12,18 @@ This module knows nothing of tools. Everything in it uses Trio's public interfac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
 import trio
 
-__all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "Watcher", "expired", "look"]
+from ._watcher import Watcher
+
+__all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "expired"]
 
 CancelSource = Literal["caller", "deadline", "wrapper", "sibling", "operator", "tool", "interrupt"]
 """Whose scope ended a call: ``"caller"`` (also when its deadline ran out, or anything around it), ``"deadline"`` (the
 tool's own timeout), ``"wrapper"``, ``"sibling"`` (another call of the batch failed), ``"operator"`` (cancelled through
 :meth:`OutstandingCall.cancel`), ``"tool"`` (the body cancelled its own nursery), ``"interrupt"``."""
-
-# Deadlines that nobody sets: in the past, or the future, of every clock, and finite.
-_BEFORE_ALL_TIME, _AFTER_ALL_TIME = -1e300, 1e300
 
 
 class ScopeView(Protocol):
@@ -52,76 +50,6 @@ def expired() -> bool:
     return deadline != math.inf and deadline <= trio.current_time()
 
 
-def look(scope: trio.CancelScope) -> float | None:
-    """The deadline that is in force here (-inf: cancelled); ``None`` if a cancellation of ``scope`` would not arrive.
-
-    An entered scope does not reach the running task here if it was left already, was entered by a task that is no
-    ancestor, or is hidden by a shield. One that does lends us its deadline: it gets another one for the length of this
-    look, which takes no step of the scheduler.
-    """
-    deadline = scope.deadline
-    if deadline == math.inf:
-        seen = _seen_with(_AFTER_ALL_TIME, scope)
-        if seen == _AFTER_ALL_TIME:
-            return math.inf  # it is the only one with a deadline
-        if seen == math.inf:
-            return None
-    in_force = trio.current_effective_deadline()
-    if in_force == -math.inf:
-        return in_force  # cancelled, by whatever scope: there is nothing left that could fail to arrive
-    return in_force if _seen_with(_BEFORE_ALL_TIME, scope) == _BEFORE_ALL_TIME else None
-
-
-def _seen_with(deadline: float, scope: trio.CancelScope) -> float:
-    own, scope.deadline = scope.deadline, deadline
-    try:
-        return trio.current_effective_deadline()
-    finally:
-        scope.deadline = own
-
-
-class Watcher:
-    """A task that stands where the caller's cancellation arrives, and notes it inside whatever cancels.
-
-    Start :meth:`run` in a nursery of that context and call :meth:`end` before the nursery is left. ``notify`` is
-    called at most once, synchronously, possibly from another task or from Trio's run loop; it must not raise.
-    """
-
-    __slots__ = ("_notify", "_over", "_task")
-
-    def __init__(self, notify: Callable[[trio.Cancelled], None]) -> None:
-        self._notify = notify
-        self._task: trio.lowlevel.Task | None = None  # set while parked
-        self._over = False
-
-    @property
-    def parked(self) -> bool:
-        """Whether a cancellation would be noted by now; not in the step that started the watcher."""
-        return self._task is not None
-
-    @trio.lowlevel.enable_ki_protection
-    async def run(self) -> None:
-        """Stay until :meth:`end`. A checkpoint that no cancellation ends: it is noted and the watcher stays."""
-        if self._over:
-            return
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
-
-    def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
-        try:
-            raise_cancel()
-        except BaseException as offered:  # only to look at it: by FAILED the cancellation stays where it is
-            if type(offered) is trio.Cancelled:
-                self._notify(offered)
-        return trio.lowlevel.Abort.FAILED
-
-    def end(self) -> None:
-        """Let the watcher go. Not by a cancellation: it must not take it for the caller's."""
-        task, self._task, self._over = self._task, None, True
-        if task is not None:
-            trio.lowlevel.reschedule(task)
-
-
 class Cancellation:
     """Whether one call is cancelled, by whom first, and which scopes of the library pass it on.
 
@@ -135,8 +63,10 @@ class Cancellation:
         "_piercing",
         "applied",
         "asked",
+        "deadline",
         "first",
         "given",
+        "limit",
         "local",
         "over",
         "own",
@@ -146,7 +76,8 @@ class Cancellation:
         "within",
     )
 
-    def __init__(self, given: ScopeView) -> None:
+    def __init__(self, given: ScopeView, deadline: float) -> None:
+        self.deadline: float = deadline  # in force where the call was made; -inf: cancelled
         self.given: ScopeView = given  # the caller's scope, as it was given
         # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
         self.asked: ScopeView | None = None if isinstance(given, trio.CancelScope) else given
@@ -160,6 +91,7 @@ class Cancellation:
         self.applied: list[trio.CancelScope] = []  # assigned by wrappers and entered by us, outermost first
         self.timeout: float = math.inf  # when the tool's own deadline passes
         self.own: trio.CancelScope | None = None  # the scope of the body's nursery
+        self.limit: float = math.inf  # the deadline in force when it was last looked for
         self._piercing: list[trio.CancelScope] = []
         self._clock = trio.lowlevel.current_clock()
 
@@ -195,6 +127,7 @@ class Cancellation:
         deadline, self.sighted = self.sighted, None
         if deadline is None or self.asked is not None:
             return self.in_force()
+        self.limit = deadline
         return deadline != math.inf and deadline <= self.now()
 
     def in_force(self) -> bool:
@@ -203,6 +136,8 @@ class Cancellation:
         A deadline that has passed counts, though Trio may not have acted on it yet.
         """
         deadline = trio.current_effective_deadline()
+        if deadline != -math.inf:
+            self.limit = deadline
         if deadline != math.inf and deadline <= trio.current_time():
             return True
         return self.asked is not None and self.asked.cancel_called
@@ -227,7 +162,8 @@ class Cancellation:
     def note_within(self, offered: trio.Cancelled) -> None:
         """What a watcher beside the body notes. If it is the caller, the other watcher says so at the same instant."""
         if self.within is None:
-            self.within = Firing("wrapper", offered.reason, self.now())
+            itself = self.own is not None and self.own.cancel_called
+            self.within = Firing("tool" if itself else "wrapper", offered.reason, self.now())
 
     def pierce(self, scope: trio.CancelScope) -> trio.CancelScope:
         """From now on pass the call's cancellation on to ``scope``, which is given back."""
@@ -242,7 +178,7 @@ class Cancellation:
 
     def may_have_fired(self) -> bool:
         """Whether :meth:`fired_within` is worth asking."""
-        return self.timeout != math.inf or self.own is not None or self.within is not None or bool(self.applied)
+        return min(self.timeout, self.limit) != math.inf or self.within is not None or bool(self.applied)
 
     def fired_within(self, before: float = math.inf) -> Firing | None:
         """What ended this attempt, strictly before that time, of the scopes further in than the caller's.
@@ -258,16 +194,22 @@ class Cancellation:
                 fired.append(Firing("wrapper", None, scope.deadline))
             elif scope.cancel_called:
                 fired.append(noted or Firing("wrapper", None, -math.inf))  # unseen, so it was cancelled before the body
-        if not fired and self.own is not None and self.own.cancel_called:
-            fired.append(Firing("tool", None, noted.at if noted else -math.inf))
-        if not fired and noted is not None:
+        if self.own is None and self.limit <= now and self.limit not in self._other_deadlines():
+            fired.append(
+                Firing("wrapper", None, self.limit)
+            )  # nobody watches beside this body, but we know its deadline
+        if noted is not None:
             fired.append(noted)
         return min((one for one in fired if one.at < before), key=lambda one: one.at, default=None)
+
+    def _other_deadlines(self) -> tuple[float, ...]:
+        given = self.given.deadline if isinstance(self.given, trio.CancelScope) else math.inf
+        return self.timeout, self.deadline, given
 
     def end_attempt(self) -> None:
         """Forget what concerned this attempt only."""
         self.local = self.within = self.own = None
-        self.timeout = math.inf
+        self.timeout = self.limit = math.inf
 
 
 class LiveScope:

@@ -47,19 +47,24 @@ def unwind(error: BaseException, *, below: FrameType | None = None) -> Unwound:
             it was cleaning up after, which then is only on the ``__context__`` chain.
     """
     if type(error) is trio.Cancelled and error.__context__ is None:  # by far the commonest
+        reason = error.reason
         _give_cancellation_to_a_scope(error)
-        return Unwound(cancelled=True, reason=error.reason)
+        del error  # its traceback holds this frame
+        return Unwound(cancelled=True, reason=reason)
     cancelled = [leaf for leaf in leaves(error) if type(leaf) is trio.Cancelled]
     rest = _give_cancellation_to_a_scope(error) if cancelled else error
     left = leaves(rest) if rest is not None else []
     masked = _masked_by(error, below) if cancelled and below is not None and not left else []
-    return Unwound(
-        errors=tuple(leaf for leaf in left or masked if isinstance(leaf, Exception)),
-        interrupts=tuple(leaf for leaf in left or masked if not isinstance(leaf, Exception)),
-        cancelled=bool(cancelled),
-        reason=cancelled[0].reason if cancelled else None,
-        masked=bool(masked),
-    )
+    try:
+        return Unwound(
+            errors=tuple(leaf for leaf in left or masked if isinstance(leaf, Exception)),
+            interrupts=tuple(leaf for leaf in left or masked if not isinstance(leaf, Exception)),
+            cancelled=bool(cancelled),
+            reason=cancelled[0].reason if cancelled else None,
+            masked=bool(masked),
+        )
+    finally:
+        del error, cancelled, rest, left, masked  # tracebacks hold this frame
 
 
 def as_one(interrupts: tuple[BaseException, ...]) -> BaseException:
@@ -74,6 +79,8 @@ def _give_cancellation_to_a_scope(error: BaseException) -> BaseException | None:
             raise error
     except BaseException as rest:  # by now free of Cancelled
         return rest
+    finally:
+        del error  # its traceback holds this frame
     return None
 
 

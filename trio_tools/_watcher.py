@@ -1,0 +1,97 @@
+"""Seeing a cancellation arrive: a look that takes no step of the scheduler, and a parked task that is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import trio
+
+__all__ = ["Watcher", "listen", "look"]
+
+# Deadlines that nobody sets: in the past, or the future, of every clock, and finite.
+_BEFORE_ALL_TIME, _AFTER_ALL_TIME = -1e300, 1e300
+# One in which the watcher parks, one in which Trio acts on a deadline that has passed, and one for good measure.
+_STEPS_TO_LISTEN = 3
+
+
+def look(scope: trio.CancelScope) -> float | None:
+    """The deadline that is in force here (-inf: cancelled); ``None`` if a cancellation of ``scope`` would not arrive.
+
+    An entered scope does not reach the running task here if it was left already, was entered by a task that is no
+    ancestor, or is hidden by a shield. One that does lends us its deadline: it gets another one for the length of this
+    look, which takes no step of the scheduler.
+    """
+    deadline = scope.deadline
+    if deadline == math.inf:
+        seen = _seen_with(_AFTER_ALL_TIME, scope)
+        if seen == _AFTER_ALL_TIME:
+            return math.inf  # it is the only one with a deadline
+        if seen == math.inf:
+            return None
+    in_force = trio.current_effective_deadline()
+    if in_force == -math.inf:
+        return in_force  # cancelled, by whatever scope: there is nothing left that could fail to arrive
+    return in_force if _seen_with(_BEFORE_ALL_TIME, scope) == _BEFORE_ALL_TIME else None
+
+
+def _seen_with(deadline: float, scope: trio.CancelScope) -> float:
+    own, scope.deadline = scope.deadline, deadline
+    try:
+        return trio.current_effective_deadline()
+    finally:
+        scope.deadline = own
+
+
+class Watcher:
+    """A task that stands where the caller's cancellation arrives, and notes it inside whatever cancels.
+
+    Start :meth:`run` in a nursery of that context and call :meth:`end` before the nursery is left. ``notify`` is
+    called at most once, synchronously, possibly from another task or from Trio's run loop; it must not raise.
+    """
+
+    __slots__ = ("_notify", "_over", "_task")
+
+    def __init__(self, notify: Callable[[trio.Cancelled], None]) -> None:
+        self._notify = notify
+        self._task: trio.lowlevel.Task | None = None  # set while parked
+        self._over = False
+
+    @property
+    def parked(self) -> bool:
+        """Whether a cancellation would be noted by now; not in the step that started the watcher."""
+        return self._task is not None
+
+    @trio.lowlevel.enable_ki_protection
+    async def run(self) -> None:
+        """Stay until :meth:`end`. A checkpoint that no cancellation ends: it is noted and the watcher stays."""
+        if self._over:
+            return
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
+        try:
+            raise_cancel()
+        except BaseException as offered:  # only to look at it: by FAILED the cancellation stays where it is
+            if type(offered) is trio.Cancelled:
+                self._notify(offered)
+        return trio.lowlevel.Abort.FAILED
+
+    def end(self) -> None:
+        """Let the watcher go. Not by a cancellation: it must not take it for the caller's."""
+        task, self._task, self._over = self._task, None, True
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+async def listen(notify: Callable[[trio.Cancelled], None], heard: Callable[[], bool]) -> None:
+    """Have the cancellation that is in force here told to ``notify``. Takes a few steps; no cancellation ends it."""
+    watcher = Watcher(notify)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watcher.run)
+        for _ in range(_STEPS_TO_LISTEN):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            if heard():
+                break
+        watcher.end()
