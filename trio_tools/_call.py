@@ -67,7 +67,7 @@ class Call:
     """
 
     __slots__ = (
-        "_edge", "_event", "_facts", "_home", "_request", "_result", "_stages", "_tool",
+        "_edge", "_event", "_facts", "_home", "_looked", "_request", "_result", "_stages", "_tool",
         "_within", "dispatcher", "interrupt", "phase", "started_at", "state", "task",
     )  # fmt: skip
 
@@ -105,6 +105,7 @@ class Call:
         self._event = Event.UNUSABLE  # what settled the call,
         self._result: ToolResult | None = None  # and the candidate for its result
         self.interrupt: BaseException | None = None
+        self._looked = False  # for a cancellation, with nothing awaited since
 
     @trio.lowlevel.enable_ki_protection
     async def execute(self) -> ToolResult:
@@ -175,13 +176,16 @@ class Call:
                         nursery.cancel_scope.shield = True
                 finally:
                     watcher.end()
-            if self.state.first is None and self.state.in_force():  # it came when the watcher had left; why?
-                await listen(self.state.note_caller, lambda: self.state.first is not None)
+            if self.state.first is None:
+                self._looked = not self.state.in_force()
+                if not self._looked:  # it came when the watcher had left; why?
+                    await listen(self.state.note_caller, lambda: self.state.first is not None)
         except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
             unwound = unwind(error)
         if unwound is not None:
             self._unwound(unwound)
             unwound = None  # its tracebacks hold this frame
+            self._looked = False
             if stages.after:
                 await self._judge(brief)
 
@@ -233,23 +237,23 @@ class Call:
             state.note(Firing("caller", None, self.started_at))
         return state.first is not None
 
-    def _note_caller(self) -> bool:
-        """Whether the call is cancelled by now; the caller's cancellation is noted if nobody else has noted it."""
+    def _note_caller(self) -> Firing | None:
+        """Who cancelled the call, if anybody has; the caller's cancellation is noted if nobody else has noted it."""
         state = self.state
         if state.first is None and state.in_force():
             state.note(Firing("caller", None, state.now()))
-        return state.first is not None
+        return state.first
 
     def _cause(self) -> CancelCause | None:
-        first = self.state.first if self._note_caller() else None
+        first = self._note_caller()
         return None if first is None else cause_of(first)
 
     # ---- finish: nothing is awaited from the last decision to the observers ------------------------------------------
 
     def _finish(self) -> ToolResult:
         self.phase = Phase.FINISH
-        self._note_caller()
-        cause = None if self._event is Event.FAILED else self._cause()  # a failure of the wrappers stays in any case
+        first = self.state.first if self._looked else self._note_caller()
+        cause = None if first is None or self._event is Event.FAILED else cause_of(first)  # FAILED: stays in any case
         result = self._finalized(settle(self._event, self._result, cause=cause, body=self.body))
         for observer in self._stages.observers:
             try:
