@@ -8,8 +8,8 @@ Run it anywhere, it changes nothing (``pip install "trio-tools[examples]"``)::
 
 The model is a scripted one, so there is no key and no network. What to look for, on the screen and in the code:
 
-* Of the four calls in the message of turn 2 one times out, one is denied by a policy, one needs the approval of a
-  person, one fails. Each has a result that says so, and how far its body was. (:meth:`Agent.answer`)
+* Of the four calls in the message of turn 2 one times out, one is denied by a policy, one needs a person to approve it,
+  one fails. Each has a result that says so, and how far its body was. (:meth:`Agent.answer`, ``_permissions.py``)
 * The result of the command that timed out has what it wrote until then; no process of it is left. (``_workspace.py``)
 * Ctrl-C cancels the turn and not the program: all of its calls still get their results, ``ABORTED`` if they had begun
   and ``ABORTED_BEFORE_DISPATCH`` if not, and the next turn goes on. Pressed again, it ends the program. (:class:`Stop`)
@@ -19,33 +19,26 @@ The model is a scripted one, so there is no key and no network. What to look for
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import re
 import signal
 import sys
-import termios
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import attrs
 import trio
 from _history import Answer, Assistant, Message, Model, User, unpaired
+from _permissions import Always, AtTerminal, command_policy
 from _screen import Screen
 from _scripted_model import PROMPTS, ScriptedModel
 from _workspace import Workspace
 
 from trio_tools import (
     ApprovalOutcome,
-    ApprovalRequest,
-    Ask,
     BatchOutcome,
-    BeforeDecision,
-    BeforePolicy,
     Context,
-    Deny,
     ToolCall,
     ToolExecution,
     ToolRegistry,
@@ -183,92 +176,6 @@ async def run(agent: Agent, deadline: float) -> int:
         answered = sum(isinstance(message, Answer) for message in agent.history)
         agent.screen.report(agent.started.total(), agent.published.total(), answered, faults)
     return 1 if faults else 128 + stop.number if stop.number else 0
-
-
-# ---- who may do what -------------------------------------------------------------------------------------------------
-
-
-def command_policy(known: str) -> BeforePolicy:
-    """Commands run if they are ``known``; never, if they delete or rise to power; otherwise a person decides.
-
-    A list of bad words keeps nobody out, as a shell knows many ways around it: what is not known is asked about.
-    """
-
-    async def policy(execution: ToolExecution, call_next: Callable[[], Awaitable[BeforeDecision]]) -> BeforeDecision:
-        if execution.name != "run_command":
-            return await call_next()
-        match execution.arguments:
-            case {"command": str(command)} if command == known:
-                return await call_next()
-            case {"command": str(command)} if re.search(r"\b(rm|sudo|su|dd|mkfs)\b", command):
-                return Deny("this command may destroy something; do without it")
-            case _:
-                return Ask("It is not among the commands that are known")
-
-    return policy
-
-
-@attrs.frozen
-class Always:
-    """An approver that has its answer beforehand."""
-
-    outcome: ApprovalOutcome
-    why: str
-    screen: Screen
-
-    async def request(self, ask: ApprovalRequest) -> ApprovalOutcome:
-        """The answer, without a checkpoint."""
-        self.screen.decided(ask.execution.arguments, _in_words(self.outcome), self.why)
-        return self.outcome
-
-
-@attrs.frozen
-class AtTerminal:
-    """An approver that asks the person at the terminal."""
-
-    screen: Screen
-
-    async def request(self, ask: ApprovalRequest) -> ApprovalOutcome:
-        """Ask until there is an answer; a cancellation ends the wait."""
-        outcome: ApprovalOutcome = "unavailable"
-        try:
-            # Opened anew, since not to block is a property that we would share with the shell behind standard input.
-            terminal = os.open(os.ttyname(0), os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
-        except OSError:
-            pass  # there is none
-        else:
-            termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before the question is no answer to it
-            async with trio.lowlevel.FdStream(terminal) as stream:
-                outcome = await self._asked(stream, ask)
-        self.screen.decided(ask.execution.arguments, _in_words(outcome), "at the terminal")
-        return outcome
-
-    async def _asked(self, terminal: trio.lowlevel.FdStream, ask: ApprovalRequest) -> ApprovalOutcome:
-        # All of it, and in ASCII: whoever decides has to see what will run.
-        question = f"  ? {ask.execution.name} {json.dumps(ask.execution.arguments)}\n    {ask.reason}. Run it? [y/N] "
-        while True:
-            await terminal.send_all(question.encode())
-            self.screen.in_question = True
-            answer = (await terminal.receive_some(1000)).decode(errors="replace")
-            self.screen.in_question = not answer.endswith("\n")
-            match answer.strip().lower():
-                case "y" | "yes":
-                    return "allowed-once"
-                case "n" | "no":
-                    return "rejected"
-                case "":
-                    return "cancelled" if self.screen.in_question else "rejected"  # Ctrl-D ends no line, Enter does
-                case _:
-                    question = "    Please answer y or n: "
-
-
-def _in_words(outcome: ApprovalOutcome) -> str:
-    return {
-        "allowed-once": "approved",
-        "rejected": "refused",
-        "cancelled": "left open",
-        "unavailable": "nobody can be asked",
-    }[outcome]
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------

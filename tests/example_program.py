@@ -11,12 +11,16 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable, Generator
 from pathlib import Path
 
-__all__ = ["EXAMPLES", "PATIENCE", "Program"]
+__all__ = ["AT_ONCE", "EXAMPLES", "FOREVER", "PAIRED", "PATIENCE", "Program", "Start", "programs"]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATIENCE = 60.0  # seconds for anything to appear; only a broken program needs them
+PAIRED = "every call has exactly one result"
+FOREVER = "echo begun; sleep 1000"  # a command
+AT_ONCE = "agent_loop.PAUSE = 0"  # a prelude: no pause after a cancelled turn
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ON_A_TERMINAL = (
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
@@ -98,3 +102,26 @@ class Program:
                 if self.mark.encode() in (entry / "environ").read_bytes():
                     os.kill(int(entry.name), signal.SIGKILL)
         os.close(self.output)
+
+
+Start = Callable[..., Program]
+
+
+@contextlib.contextmanager
+def programs(place: Path) -> Generator[Start]:
+    """Starts the example, as often as asked, in an own directory with a text file in it; ends what is left of it."""
+    directory = place / "workspace"
+    directory.mkdir()
+    (directory / "notes.txt").write_text("first line\nTODO: the rest\n")
+    started: list[Program] = []
+
+    def start(*options: str, terminal: bool = False, prelude: str = "pass", **environ: str) -> Program:
+        program = Program(directory, options, terminal=terminal, prelude=prelude, **environ)
+        started.append(program)
+        return program
+
+    try:
+        yield start
+    finally:
+        for program in started:
+            program.close()

@@ -210,11 +210,12 @@ def struck_at(line: int, scenario: Callable[[Seen], Awaitable[None]]) -> tuple[S
     seen, lines = Seen(), Lines(line)
 
     async def main() -> None:
+        before = sys.gettrace()  # a coverage measurement, say
         sys.settrace(lines.trace)
         try:
             await scenario(seen)
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
         await trio.lowlevel.checkpoint()
 
     try:

@@ -193,7 +193,7 @@ class Dispatcher:
             return
         self.body = "finished"
         # Work that the body owns counts against the timeout too.
-        if run is None or not run.owns_work():
+        if run is None or not run.owned_tasks():
             self._disarm()
 
     def _raised(self, error: BaseException) -> None:

@@ -17,6 +17,8 @@ from ._watcher import Watcher
 
 __all__ = ["DispatchView", "ExecutionView", "Facts", "RunView"]
 
+_WATCHER = "trio_tools: watches the scopes of a body"
+
 
 @attrs.define(eq=False)
 class Facts:
@@ -176,16 +178,16 @@ class RunView(ExecutionView):
     def watch(self) -> None:
         """Have whatever else than the caller ends the body noted from now on, also under a shield of the body's."""
         self._watcher = Watcher(self._facts.state.note_within)
-        self._nursery.start_soon(self._watcher.run, name="trio_tools: watches the scopes of a body")
+        self._nursery.start_soon(self._watcher.run, name=_WATCHER)
 
     def unwatch(self) -> None:
         """The body is over."""
         if self._watcher is not None:
             self._watcher.end()
 
-    def owns_work(self) -> bool:
-        """Whether tasks that the body started are still there."""
-        return len(self._nursery.child_tasks) > (self._watcher is not None)
+    def owned_tasks(self) -> list[trio.lowlevel.Task]:
+        """Tasks that the body started and that are still there."""
+        return [task for task in self._nursery.child_tasks if task.name != _WATCHER]
 
     def close(self) -> None:
         """The body is over; what it puts out from now on is dropped."""

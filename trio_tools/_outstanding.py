@@ -59,7 +59,7 @@ class OutstandingCall:
         if dispatcher is not None and dispatcher.task is not None and dispatcher.task is not call.task:
             shown += _all_frames(dispatcher.task)  # a wrapper runs the body in a task of its own
         if dispatcher is not None and dispatcher.run is not None:
-            for task in dispatcher.run.nursery.child_tasks:
+            for task in dispatcher.run.owned_tasks():
                 shown += _all_frames(task)
         return shown
 

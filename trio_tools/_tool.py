@@ -163,11 +163,19 @@ class FunctionTool(ToolDefinition, Generic[P, R]):
         return self.function(*args, **kwargs)
 
 
-def _output_of(signature: Signature) -> Output:
-    """The output contract that a return annotation stands for; without one, anything that is JSON will do."""
-    schema = signature.returns_schema
-    render = render_json if schema and not signature.returns_text else render_plainly
-    return Output(schema=schema, convert=signature.to_json, render=render)
+def _output_of(signature: Signature, given: Output) -> Output:
+    """What ``given`` leaves open of an output contract, filled in from the return annotation.
+
+    Without an annotation, anything that is JSON will do.
+    """
+    schema = given.schema or signature.returns_schema
+    plainly = given.render is not render_plainly or signature.returns_text or not signature.returns_schema
+    return Output(
+        schema=schema,
+        convert=given.convert or signature.to_json,
+        render=given.render if plainly else render_json,
+        presentation_meta=given.presentation_meta,
+    )
 
 
 @overload
@@ -223,7 +231,7 @@ def tool(
         description: What the model is told; by default the docstring up to its sections.
         timeout: Seconds, > 0, for one attempt.
         concurrency: Whether calls of one batch may overlap, see :class:`ToolDefinition`.
-        output: The output contract; by default it comes from the return annotation.
+        output: The output contract; what it leaves open comes from the return annotation.
         finalize_content: See :class:`ToolDefinition`.
 
     Raises:
@@ -241,7 +249,7 @@ def tool(
             description=signature.description if description is None else description,
             parameters=signature.parameters,
             execute=FunctionBody(function, signature),
-            output=_output_of(signature) if output is None else output,
+            output=_output_of(signature, output or Output()),
             timeout=timeout,
             concurrency=concurrency,
             finalize_content=finalize_content,

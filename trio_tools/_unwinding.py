@@ -19,6 +19,9 @@ from ._errors import leaves
 __all__ = ["Unwound", "as_one", "unwind"]
 
 
+_WAITED_WITH = (trio.Cancelled, trio.WouldBlock, BlockingIOError)
+
+
 class Unwound(NamedTuple):
     """An exception that left a piece of work, taken apart.
 
@@ -102,7 +105,7 @@ def _behind(cancelled: BaseException, frames: set[FrameType], below: FrameType) 
 
     The chain also holds strangers: what the canceller, the caller or a wrapper was handling. An error counts only if it
     was raised in a frame, inside the one that caught the cancellation, that a cancellation of the chain passed through
-    too. ``trio.WouldBlock`` never counts: Trio's locks wait while they handle one.
+    too. ``trio.WouldBlock`` and ``BlockingIOError`` never count: Trio's locks and pipes wait while they handle one.
     """
     one: BaseException | None = cancelled
     seen: set[int] = set()
@@ -112,7 +115,7 @@ def _behind(cancelled: BaseException, frames: set[FrameType], below: FrameType) 
         if all(type(leaf) is trio.Cancelled for leaf in each):
             frames = frames | passed
         elif frames & passed:
-            masked = [leaf for leaf in each if type(leaf) not in (trio.Cancelled, trio.WouldBlock)]
+            masked = [leaf for leaf in each if type(leaf) not in _WAITED_WITH]
             if masked:
                 return masked
         one = one.__context__

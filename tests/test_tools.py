@@ -1,0 +1,233 @@
+"""Definitions, outputs and decorated functions: what is refused, and what a tool may be."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from trio_tools import (
+    Accept,
+    Context,
+    ExecutionToken,
+    ImageContent,
+    Output,
+    ResourceLink,
+    TextContent,
+    ToolCall,
+    ToolDefinition,
+    ToolError,
+    ToolFailure,
+    ToolRegistry,
+    ToolResult,
+    ToolRun,
+    ToolSuccess,
+    tool,
+)
+
+
+async def nothing(arguments: object, run: ToolRun) -> None: ...
+
+
+def definition(**options: Any) -> ToolDefinition:
+    fields: dict[str, Any] = {"name": "work", "parameters": {"type": "object"}, "execute": nothing, **options}
+    return ToolDefinition(**fields)
+
+
+def call(one: ToolDefinition, arguments: object = None, **options: Any) -> ToolResult:
+    async def main() -> ToolResult:
+        request = ToolCall(id="c1", name=one.name, arguments={} if arguments is None else arguments)
+        return await ToolRegistry([one], **options).execute(request, scope=trio.CancelScope())
+
+    return trio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"name": "two words"}, "without spaces"),
+        ({"timeout": 0}, "positive number of seconds"),
+        ({"timeout": float("inf")}, "None for no limit"),
+        ({"timeout": True}, "positive number of seconds"),
+        ({"concurrency": "sometimes"}, "'exclusive', 'parallel' or a function"),
+        ({"parameters": {"type": "objekt"}}, "objekt"),
+        ({"parameters": ["type"]}, "a schema must be a mapping"),
+        ({"execute": "work"}, "callable"),
+    ],
+)
+def test_a_definition_that_cannot_be_used_is_refused_when_it_is_made(options: dict[str, Any], told: str) -> None:
+    """Bad input gets a clear error, at once."""
+    with pytest.raises((TypeError, ValueError), match=told):
+        definition(**options)
+
+
+def test_what_the_caller_changes_in_a_schema_later_does_not_change_the_tool() -> None:
+    """A definition is a value."""
+    schema: dict[str, Any] = {"type": "object"}
+    one = definition(parameters=schema)
+    schema["type"] = "array"
+    assert one.parameters == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (Output(render=lambda arguments, value: [1]), "render failed: content must be made of content blocks"),  # pyright: ignore[reportArgumentType] - what is tested
+        (Output(presentation_meta=lambda arguments, value: {1}), "presentation_meta failed: $: "),
+        (Output(schema={"type": "integer"}), "returned invalid output: $"),
+        (Output(convert=lambda value: 1 / 0), "division by zero"),
+    ],
+)
+def test_a_value_that_breaks_the_contract_is_told_with_the_tool_and_the_place(output: Output, told: str) -> None:
+    """Section 7."""
+    result = call(definition(output=output))
+    assert result.is_error is True
+    assert told in result.error.message
+    assert 'tool "work"' in result.error.message
+
+
+def test_presentation_meta_is_kept_for_the_user_interface() -> None:
+    """Section 7."""
+    result = call(definition(output=Output(presentation_meta=lambda arguments, value: {"icon": "x"})))
+    assert result.meta == {"icon": "x"}
+
+
+def test_an_integer_of_any_size_is_shown_exactly() -> None:
+    """The default rendering does not round."""
+
+    @tool
+    async def large() -> int:
+        return 10**40
+
+    result = call(large)
+    assert result.content == (TextContent("1" + "0" * 40),)
+
+
+def test_an_output_that_only_renders_leaves_the_conversion_to_the_annotation() -> None:
+    """What it leaves open comes from the return annotation."""
+
+    @tool(output=Output(render=lambda arguments, value: "shown"))
+    async def pair() -> tuple[int, int]:
+        return (1, 2)
+
+    result = call(pair)
+    assert result.is_error is False
+    assert (result.value, result.content) == ((1, 2), (TextContent("shown"),))
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_told_to_be_async() -> None:
+    """A common slip: a wrapper that is not async around a function that is."""
+
+    @tool
+    def work() -> Any:
+        return nothing({}, None)  # pyright: ignore[reportArgumentType] - it never runs
+
+    result = call(work)
+    assert result.is_error is True
+    assert result.error.message == "work is not async but returned a coroutine: make it an async def"
+
+
+def test_the_body_of_a_function_tool_can_be_called_directly() -> None:
+    """``ToolDefinition.execute`` takes arguments and run, as of any tool."""
+
+    @tool
+    async def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @tool
+    def blocking(a: int) -> int:
+        return a
+
+    async def main() -> list[object]:
+        run: Any = None
+        return [await add.execute({"a": 1}, run), await blocking.execute({"a": 2}, run), await add(1, 2)]
+
+    assert trio.run(main) == [2, 2, 3]
+
+
+def test_a_limiter_bounds_the_threads_and_a_nested_call_does_not_wait_for_its_parents_token() -> None:
+    """Section 4: under a limiter; a call that waits for a token that its parent holds would never end."""
+    inside: list[int] = []
+
+    @tool
+    def inner() -> int:
+        inside.append(threading.active_count())
+        return 1
+
+    @tool
+    def outer(run: ToolRun) -> str:
+        return str(trio.from_thread.run(run.call_tool, "inner", {}).content)
+
+    async def main() -> ToolResult:
+        registry = ToolRegistry([inner, outer], thread_limiter=trio.CapacityLimiter(1))
+        return await registry.execute(ToolCall(id="c1", name="outer"), scope=trio.CancelScope())
+
+    result = trio.run(main)
+    assert result.is_error is False
+    assert len(inside) == 1
+
+
+def test_a_call_that_cannot_have_a_thread_before_it_is_cancelled_never_starts() -> None:
+    """Section 4: a sync call cancelled while it waits for a thread never starts."""
+
+    @tool(timeout=1)
+    def work() -> None:
+        raise AssertionError
+
+    async def main() -> ToolResult:
+        limiter = trio.CapacityLimiter(1)
+        limiter.acquire_on_behalf_of_nowait("somebody")
+        registry = ToolRegistry([work], thread_limiter=limiter)
+        return await registry.execute(ToolCall(id="c1", name="work"), scope=trio.CancelScope())
+
+    result = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert result.is_error is True
+    assert (result.error.code, result.body) == ("TOOL_TIMEOUT", "not-started")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TextContent(3),  # pyright: ignore[reportArgumentType] - what is tested
+        lambda: TextContent("\ud800"),
+        lambda: ResourceLink("uri", "name", 3),  # pyright: ignore[reportArgumentType] - what is tested
+        lambda: Context(3, source="x"),  # pyright: ignore[reportArgumentType] - what is tested
+        lambda: Accept(content="x", value=1),
+        lambda: Accept(contexts=["x"]),  # pyright: ignore[reportArgumentType] - what is tested
+        lambda: ToolSuccess(value={1}, content="x"),  # pyright: ignore[reportArgumentType] - what is tested
+        lambda: ToolCall(id=3, name="x"),  # pyright: ignore[reportArgumentType] - what is tested
+    ],
+)
+def test_values_that_could_not_be_shown_or_kept_are_refused_when_they_are_made(make: Any) -> None:
+    """Results are frozen before the first observer sees them."""
+    with pytest.raises((TypeError, ValueError)):
+        make()
+
+
+def test_results_errors_and_tokens_can_be_copied_and_kept() -> None:
+    """A result is a value; a ToolError can cross a process boundary."""
+    failure = ToolFailure.from_message("no", code="X", contexts=[Context("c", source="s")])
+    success = ToolSuccess(value={"a": [1]}, content=[ImageContent("aGk=", "image/png")])
+    for one in (failure, success):
+        assert pickle.loads(pickle.dumps(one)) == one == copy.deepcopy(one)
+    error = pickle.loads(pickle.dumps(ToolError("no", code="X")))
+    assert (str(error), error.code) == ("no", "X")
+    assert repr(ExecutionToken("c1")).startswith("<ExecutionToken of 'c1'")
+
+
+def test_views_show_what_they_are_of() -> None:
+    """A repr shows the state."""
+    shown: list[str] = []
+
+    @tool
+    async def work(run: ToolRun) -> None:
+        shown.append(repr(run))
+
+    call(work)
+    assert shown == ["<RunView of call 'c1' to 'work'>"]
+    assert repr(Accept()).endswith("value=UNSET, contexts=())")
