@@ -112,7 +112,7 @@ def test_the_stage_is_told_and_a_cancelled_call_is_listed_as_such_until_it_ends(
     registry.before(before)
 
     def look(one: OutstandingCall) -> None:
-        assert (one.stage, one.cancelled_at) == ("before", None)
+        assert (one.stage, one.started_at, one.cancelled_at) == ("before", trio.current_time(), None)
         one.cancel("enough")
         assert one.cancelled_at == trio.current_time()
         assert repr(one) == "<OutstandingCall 'c1' to 'waits', in before, cancelled>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -15,8 +14,6 @@ from ._results import Content, as_content
 from ._schema import Schema
 
 __all__ = ["Output", "OutputError", "Render", "render_json", "render_plainly"]
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 Render: TypeAlias = Callable[[FrozenJson, FrozenJson], Iterable[Content] | str]
 
@@ -32,10 +29,7 @@ def render_plainly(arguments: FrozenJson, value: FrozenJson) -> str:
 
 def render_json(arguments: FrozenJson, value: FrozenJson) -> str:
     """Any value as its JSON text: the rendering of a function that is annotated to return anything but ``str``."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except OverflowError:  # an integer that does not fit 64 bits
-        return _encode(value)
+    return msgspec.json.encode(value).decode()
 
 
 def _as_schema(schema: Mapping[str, object]) -> Schema:
@@ -105,9 +99,7 @@ class Output:
         Raises:
             OutputError: If ``presentation_meta`` raises, or gives something that is not JSON.
         """
-        if self.presentation_meta is None:
-            return None
         try:
-            return freeze(self.presentation_meta(arguments, value))
+            return None if self.presentation_meta is None else freeze(self.presentation_meta(arguments, value))
         except Exception as error:
             raise OutputError(f"presentation_meta failed: {describe(error).message}") from error

@@ -86,8 +86,8 @@ class Continuation(ABC, Generic[T]):
         """What lies further in."""
 
     def cut_short(self) -> T:
-        """The answer of a run in another task whose scope was cancelled."""
-        raise NotImplementedError
+        """The answer of a run in another task whose scope was cancelled; for a continuation with a home."""
+        raise NotImplementedError  # pragma: no cover - without a home there is no such scope
 
     def opened(self, scope: trio.CancelScope) -> None:
         """A run in another task has entered ``scope``."""

@@ -26,8 +26,7 @@ def produce(
     try:
         frozen = output.check(value, converted=converted)
         content = output.show(facts.arguments, frozen)
-        wanted = output.presentation_meta is not None and facts.parent is None
-        meta = output.present(facts.arguments, frozen) if wanted else None
+        meta = output.present(facts.arguments, frozen) if facts.parent is None else None
     except OutputError as error:
         return invalid_output(facts, error, contexts=contexts, body=body)
     return ToolSuccess(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import trio
 
@@ -73,9 +74,8 @@ class Watcher:
     def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
         try:
             raise_cancel()
-        except BaseException as offered:  # only to look at it: by FAILED the cancellation stays where it is
-            if type(offered) is trio.Cancelled:
-                self._notify(offered)
+        except BaseException as offered:  # Cancelled, only to look at it: by FAILED it stays where it is
+            self._notify(cast(trio.Cancelled, offered))
         return trio.lowlevel.Abort.FAILED
 
     def end(self) -> None:
@@ -90,7 +90,7 @@ async def listen(notify: Callable[[trio.Cancelled], None], heard: Callable[[], b
     watcher = Watcher(notify)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watcher.run)
-        for _ in range(_STEPS_TO_LISTEN):
+        for _ in range(_STEPS_TO_LISTEN):  # pragma: no branch - it is heard by then
             await trio.lowlevel.cancel_shielded_checkpoint()
             if heard():
                 break
