@@ -161,3 +161,28 @@ def test_a_handle_may_be_used_after_its_call_has_ended() -> None:
         assert kept[0].frames() == []
 
     trio.run(main)
+
+
+def test_a_call_whose_timeout_has_passed_is_listed_as_cancelled_since_then() -> None:
+    """Section 4, waiting: how long it has been cancelled."""
+
+    @tool(timeout=2)
+    async def deaf() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(5)
+
+    seen: list[float | None] = []
+
+    async def look(registry: ToolRegistry) -> None:
+        for _ in range(2):
+            await trio.sleep(1.5)
+            seen.append(registry.outstanding()[0].cancelled_at)
+
+    async def main() -> None:
+        registry = ToolRegistry([deaf])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look, registry)
+            await registry.execute(ToolCall(id="c1", name="deaf"), scope=trio.CancelScope())
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert seen == [None, 2.0]

@@ -29,6 +29,7 @@ from trio_tools import (
     ToolSuccess,
     tool,
 )
+from trio_tools._pipeline import never_started
 
 
 async def nothing(arguments: object, run: ToolRun) -> None: ...
@@ -235,3 +236,20 @@ def test_views_show_what_they_are_of() -> None:
     call(work)
     assert shown == ["<RunView of call 'c1' to 'work'>"]
     assert repr(Accept()).endswith("value=UNSET, contexts=())")
+
+
+def test_a_coroutine_that_never_began_is_told_from_one_that_did_and_is_closed() -> None:
+    """P2: an interrupt may be quicker than the first step of a body."""
+
+    async def body() -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        begun = body()
+        await begun
+        assert not never_started(begun)
+
+    fresh = body()
+    assert never_started(fresh)
+    assert not never_started(fresh)
+    trio.run(main)

@@ -161,9 +161,8 @@ class Cancellation:
 
     def note_within(self, offered: trio.Cancelled) -> None:
         """What a watcher beside the body notes. If it is the caller, the other watcher says so at the same instant."""
-        if self.within is None:
-            itself = self.own is not None and self.own.cancel_called
-            self.within = Firing("tool" if itself else "wrapper", offered.reason, self.now())
+        itself = self.own is not None and self.own.cancel_called
+        self.within = Firing("tool" if itself else "wrapper", offered.reason, self.now())
 
     def pierce(self, scope: trio.CancelScope) -> trio.CancelScope:
         """From now on pass the call's cancellation on to ``scope``, which is given back."""
