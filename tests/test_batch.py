@@ -133,3 +133,44 @@ def test_a_bound_that_is_none_is_refused(bound: Any) -> None:
     """Bad input gets a clear error."""
     with pytest.raises(ValueError, match="max_parallel must be a positive integer"):
         batch(calls("a"), max_parallel=bound)
+
+
+def test_an_interrupt_goes_before_an_ordinary_error_and_keeps_it_as_its_context() -> None:
+    """P7: whichever callback raised first."""
+
+    def commit(index: int, call: ToolCall, result: ToolResult) -> None:
+        if index == 0:
+            raise ValueError("first")
+        raise SystemExit(7)
+
+    with pytest.raises(SystemExit) as caught:
+        batch(calls("a", "b"), on_commit=commit)
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_a_further_error_of_a_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is lost."""
+
+    def commit(index: int, call: ToolCall, result: ToolResult) -> None:
+        raise ValueError(f"number {index}")
+
+    with pytest.raises(ValueError, match="number 0"):
+        batch(calls("a", "b"), on_commit=commit)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_a_callback_that_is_async_is_refused_as_it_would_never_run() -> None:
+    """A result that is not committed is lost."""
+
+    async def commit(index: int, call: ToolCall, result: ToolResult) -> None: ...
+
+    anything: Any = commit
+    with pytest.raises(TypeError, match="must be a plain function"):
+        batch(calls("a"), on_commit=anything)
+
+
+def test_something_that_is_no_call_is_refused_before_anything_runs() -> None:
+    """Bad input, and nothing is lost."""
+    mixed: Any = [*calls("a"), "b"]
+    with pytest.raises(TypeError, match="number 1 is 'b'"):
+        batch(mixed)

@@ -258,3 +258,38 @@ def test_a_body_can_make_a_call_in_its_own_scope_through_another_registry() -> N
         return str(result.content)
 
     assert "from inside" in str(call(ToolRegistry([work])))
+
+
+def test_the_scope_of_a_running_call_is_refused_where_it_could_not_cancel() -> None:
+    """Section 4: also in a task of a nursery around the call, which goes on when the call has ended."""
+    refused: list[str] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as around:
+
+            @tool
+            async def work(run: ToolRun) -> None:
+                async def later() -> None:
+                    with pytest.raises(RuntimeError) as caught:
+                        await registry.execute(ToolCall(id="c2", name="work"), scope=run.scope)
+                    refused.append(str(caught.value))
+
+                around.start_soon(later)
+                await trio.testing.wait_all_tasks_blocked()
+
+            registry = ToolRegistry([work])
+            await registry.execute(ToolCall(id="c1", name="work"), scope=trio.CancelScope())
+
+    trio.run(main)
+    assert "give a scope of your own" in refused[0]
+
+
+@pytest.mark.parametrize("scope", [None, 3, trio.move_on_after])
+def test_something_that_is_no_scope_is_refused_with_what_to_give(scope: Any) -> None:
+    """P10: at run time too, and before anything runs."""
+
+    async def main() -> None:
+        with pytest.raises(TypeError, match=r"scope takes a trio\.CancelScope of yours"):
+            await ToolRegistry([named("work")]).execute(ToolCall(id="c1", name="work"), scope=scope)
+
+    trio.run(main)

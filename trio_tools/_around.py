@@ -146,6 +146,8 @@ class _CallNext(Continuation[ToolResult]):
 
     def opened(self, scope: trio.CancelScope) -> None:
         self._onion.state.pierce(scope)
+        self._onion.state.visitors.append(trio.lowlevel.current_task())
 
     def closed(self, scope: trio.CancelScope) -> None:
         self._onion.state.left(scope)
+        self._onion.state.visitors.remove(trio.lowlevel.current_task())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import attrs
 import trio
 
 from ._lifecycle import aborted
+from ._pipeline import discard
 from ._registry import ToolRegistry, deadline_in_reach
 from ._request import ToolCall
 from ._results import DUPLICATE_CALL, CancelCause, Context, ToolFailure, ToolResult, ToolSuccess
 from ._scope import ScopeView, expired
 
 __all__ = ["BatchOutcome", "run_batch"]
+
+_log = logging.getLogger("trio_tools")
 
 
 @attrs.frozen(kw_only=True)
@@ -60,12 +64,17 @@ async def run_batch(
 
     Raises:
         ValueError: If ``max_parallel`` is no positive integer.
+        TypeError: If something in ``calls`` is no :class:`ToolCall`. Nothing has run.
         RuntimeError: If an entered scope does not reach this ``await``.
         BaseException: ``KeyboardInterrupt`` and the like of a body, and what a callback raised; once all calls have
             their results, and these are committed.
     """
     if isinstance(max_parallel, bool) or not isinstance(max_parallel, int) or max_parallel < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"max_parallel must be a positive integer, not {max_parallel!r}")
+    calls = tuple(calls)
+    for index, call in enumerate(calls):
+        if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance] - before anything runs
+            raise TypeError(f"run_batch takes ToolCall objects; number {index} is {call!r}")
     run = _Run(registry, fail_fast, on_start, on_commit)
     if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
         with scope:
@@ -95,7 +104,7 @@ class _Run:
 
     async def all(self, calls: Sequence[ToolCall], scope: ScopeView) -> BatchOutcome:
         deadline_in_reach(scope)
-        for index, call in enumerate(tuple(calls)):
+        for index, call in enumerate(calls):
             result = await self._one(index, call, scope)
             self._results.append(result)
             if self._on_commit is not None:
@@ -134,10 +143,19 @@ class _Run:
 
     def _guarded(self, callback: Callable[..., None], *arguments: object) -> None:
         try:
-            callback(*arguments)
+            answer: object = callback(*arguments)
+            if answer is not None:
+                discard(answer)
+                raise TypeError(f"{callback!r} must be a plain function and return None, not {answer!r}")
         except BaseException as error:  # raised when everything is committed
             self._interrupted(error)
 
     def _interrupted(self, error: BaseException) -> None:
-        self._interrupt = self._interrupt or error
+        # An interrupt goes before an ordinary error, whichever came first; the other one stays visible behind it.
+        if self._interrupt is None:
+            self._interrupt = error
+        elif isinstance(self._interrupt, Exception) and not isinstance(error, Exception):
+            error.__context__, self._interrupt = self._interrupt, error
+        else:
+            _log.error("a further error in a batch, beside %r", self._interrupt, exc_info=error)
         self._stopped = self._stopped or CancelCause(source="interrupt")

@@ -124,6 +124,7 @@ class Call:
     def close(self) -> None:
         """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
         self.state.over = True
+        self.state.nurseries.clear()
         self._facts.release()
         self.state.watcher = self.dispatcher = self.interrupt = None
 
@@ -161,6 +162,7 @@ class Call:
         try:
             async with trio.open_nursery() as nursery:
                 self._edge = nursery.cancel_scope
+                self.state.nurseries.append(nursery)
                 nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
                 try:
                     refused = await Gates(brief, self._enter).pass_all() if stages.gated else None

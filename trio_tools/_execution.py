@@ -12,6 +12,7 @@ from ._json import FrozenJson
 from ._request import ExecutionToken
 from ._results import Content, Context, TextContent, ToolResult, as_content
 from ._scope import Cancellation, LiveScope, ScopeView
+from ._tasks import runs_within
 from ._views import Progress
 from ._watcher import Watcher
 
@@ -219,21 +220,8 @@ class RunView(ExecutionView):
             trio.from_thread.run_sync(self._progress, told)
 
     async def call_tool(self, name: str, arguments: object, *, id: str | None = None) -> ToolResult:
-        if self._over or not self._is_inside():
+        if self._over or not runs_within(self._nursery):
             raise RuntimeError("call_tool must be awaited by the body, before it ends, or by a task in run.nursery")
         facts = self._facts
         facts.nested += 1  # over all attempts: an id is given once
         return await self._call_tool(name, arguments, id or f"{facts.call_id}:{facts.nested}")
-
-    def _is_inside(self) -> bool:
-        """Whether the running task is the body's, or was started by it: it then ends before the call does."""
-        task = trio.lowlevel.current_task()
-        while task is not self.task:
-            nursery = task.parent_nursery
-            if nursery is None:
-                return False
-            task = nursery.parent_task
-            if task is self.task:
-                opened = task.child_nurseries  # outermost first
-                return opened.index(nursery) >= opened.index(self._nursery)
-        return True

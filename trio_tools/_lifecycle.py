@@ -106,6 +106,9 @@ _ABORTED = _told("tool call aborted", TOOL_ABORTED, "AbortError")
 _BEFORE_DISPATCH = _told("tool call aborted before dispatch", TOOL_ABORTED_BEFORE_DISPATCH, "AbortError")
 
 
+_ABORT_CODES = (TOOL_ABORTED, TOOL_ABORTED_BEFORE_DISPATCH)
+
+
 def settle(event: Event, candidate: ToolResult | None, *, cause: CancelCause | None, body: BodyState) -> ToolResult:
     """The result of a call that ``event`` has settled.
 
@@ -120,8 +123,19 @@ def settle(event: Event, candidate: ToolResult | None, *, cause: CancelCause | N
     if candidate is None:
         return aborted(body, cause)
     if verdict is Verdict.KEEP or (verdict is Verdict.ABORT and isinstance(candidate, ToolFailure)):
-        return candidate if candidate.body == body else attrs.evolve(candidate, body=body)
+        kept = candidate if candidate.body == body else attrs.evolve(candidate, body=body)
+        return _truthful(kept) if isinstance(kept, ToolFailure) and kept.error.code in _ABORT_CODES else kept
     return aborted(body, cause, replaced=candidate)
+
+
+def _truthful(failure: ToolFailure) -> ToolFailure:
+    """A failure with an abort code, which a stage may have taken from another call: with the code that is true here."""
+    right, shown = _BEFORE_DISPATCH if failure.body == "not-started" else _ABORTED
+    if failure.error.code == right.code:
+        return failure
+    if failure.error.message not in (_ABORTED[0].message, _BEFORE_DISPATCH[0].message):
+        return attrs.evolve(failure, error=attrs.evolve(failure.error, code=right.code))
+    return attrs.evolve(failure, error=right, content=(shown, *failure.content[1:]))
 
 
 def aborted(

@@ -298,8 +298,13 @@ def deadline_in_reach(scope: ScopeView) -> float:
         RuntimeError: If the scope would silently cancel nothing; it says what to do instead.
     """
     if not isinstance(scope, trio.CancelScope):
-        if isinstance(scope, LiveScope) and scope.over:
-            raise RuntimeError("this scope belongs to a call that has been answered: give a scope of your own")
+        if isinstance(scope, LiveScope) and not scope.encloses():
+            raise RuntimeError(
+                "this scope belongs to another call, which has been answered or whose stages and owned tasks do not "
+                "include this one, so it could not cancel it: give a scope of your own"
+            )
+        if not hasattr(scope, "cancel_called"):
+            raise TypeError(f"scope takes a trio.CancelScope of yours, or run.scope in a body, not {scope!r}")
         return trio.current_effective_deadline()
     deadline = look(scope)
     if deadline is None:

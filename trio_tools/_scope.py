@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import trio
 
+from ._tasks import runs_within
 from ._watcher import Watcher
 
 __all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "expired"]
@@ -68,10 +69,12 @@ class Cancellation:
         "given",
         "limit",
         "local",
+        "nurseries",
         "over",
         "own",
         "sighted",
         "timeout",
+        "visitors",
         "watcher",
         "within",
     )
@@ -92,6 +95,8 @@ class Cancellation:
         self.timeout: float = math.inf  # when the tool's own deadline passes
         self.own: trio.CancelScope | None = None  # the scope of the body's nursery
         self.limit: float = math.inf  # the deadline in force when it was last looked for
+        self.nurseries: list[trio.Nursery] = []  # of this call, while they are open
+        self.visitors: list[trio.lowlevel.Task] = []  # other tasks in which stages of this call run
         self._piercing: list[trio.CancelScope] = []
         self._clock = trio.lowlevel.current_clock()
 
@@ -222,10 +227,12 @@ class LiveScope:
     def __init__(self, state: Cancellation) -> None:
         self._state = state
 
-    @property
-    def over(self) -> bool:
-        """Whether the call has been answered, so that the scope means nothing any more."""
-        return self._state.over
+    def encloses(self) -> bool:
+        """Whether the running task is one of this call's, so that cancelling the call would reach what it awaits."""
+        state = self._state
+        if state.over:
+            return False
+        return trio.lowlevel.current_task() in state.visitors or any(runs_within(one) for one in state.nurseries)
 
     @property
     def cancel_called(self) -> bool:
