@@ -84,6 +84,11 @@ def test_an_unknown_tool_is_answered_with_visible_names_that_are_like_it() -> No
     assert message(call(registry, "serch")) == "unknown tool \"serch\"; did you mean 'search'?"
 
 
+def test_an_unknown_name_is_echoed_only_as_far_as_it_may_be_read() -> None:
+    """A name without end would fill the context of the model that made it up."""
+    assert len(message(call(ToolRegistry(), "n" * 100_000))) < 300
+
+
 def test_a_stage_that_yields_or_cannot_be_called_is_refused_when_it_is_registered() -> None:
     """A generator as a wrapper would hold scopes open across its yield."""
 

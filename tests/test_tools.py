@@ -253,3 +253,18 @@ def test_a_coroutine_that_never_began_is_told_from_one_that_did_and_is_closed() 
     assert never_started(fresh)
     assert not never_started(fresh)
     trio.run(main)
+
+
+@pytest.mark.parametrize("finalize", [nothing, 3])
+def test_a_finalize_content_that_cannot_work_is_refused_at_the_definition(finalize: object) -> None:
+    """P10: not at the first call that has a result to show."""
+    with pytest.raises(TypeError, match="finalize_content must be a function that is not async"):
+        definition(finalize_content=finalize)
+
+
+@pytest.mark.parametrize("field", ["id", "name"])
+def test_a_call_whose_id_or_name_is_no_text_is_refused_in_plain_words(field: str) -> None:
+    """A model's SDK that gave ``None`` as an id would leave its result unpaired."""
+    anything: dict[str, Any] = {"id": "c1", "name": "work", field: None}
+    with pytest.raises(TypeError, match=f"^{field} must be a str, not NoneType$"):
+        ToolCall(**anything)

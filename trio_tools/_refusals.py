@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._json import FrozenJson
+from ._json_words import shorten
 from ._results import INVALID_ARGUMENTS, UNKNOWN_TOOL, ToolFailure
 from ._text import well_formed
 
@@ -14,7 +15,7 @@ __all__ = ["invalid_arguments", "no_object", "unknown_tool"]
 def unknown_tool(name: str, meant: list[str]) -> ToolFailure:
     """No visible tool has that name; ``meant`` are visible ones that are like it."""
     hint = f"; did you mean {' or '.join(repr(one) for one in meant)}?" if meant else ""
-    message = f'unknown tool "{well_formed(name)}"{hint}'
+    message = f'unknown tool "{shorten(well_formed(name), 200)}"{hint}'
     return ToolFailure.from_message(message, code=UNKNOWN_TOOL, name="ToolNotFoundError")
 
 

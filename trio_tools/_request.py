@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from ._json import FrozenJson, JsonTextError, parse
+from ._text import check_text
 
 __all__ = ["ExecutionToken", "Malformed", "ToolCall"]
 
@@ -41,8 +42,8 @@ class ToolCall:
         agent: A label for observers, journals and telemetry.
     """
 
-    id: str = attrs.field(validator=attrs.validators.instance_of(str))
-    name: str = attrs.field(validator=attrs.validators.instance_of(str))
+    id: str = attrs.field(validator=check_text)
+    name: str = attrs.field(validator=check_text)
     arguments: object = attrs.field(factory=dict[str, object])
     root_id: str | None = None
     parent: ExecutionToken | None = None

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["is_well_formed", "well_formed"]
+from typing import Any
+
+import attrs
+
+__all__ = ["check_text", "is_well_formed", "well_formed"]
+
+
+def check_text(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    """A validator of attrs: the value is a ``str``.
+
+    Raises:
+        TypeError: If it is not.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{attribute.name} must be a str, not {type(value).__name__}")
 
 
 def is_well_formed(text: str) -> bool:

@@ -16,6 +16,7 @@ from ._output import Output, render_json, render_plainly
 from ._results import Content, ToolResult
 from ._schema import Schema
 from ._signature import Signature, inspect_function
+from ._text import check_text
 from ._views import ToolExecution, ToolRun
 
 __all__ = ["Concurrency", "FunctionBody", "FunctionTool", "Keyed", "ToolDefinition", "tool"]
@@ -58,6 +59,11 @@ def _check_concurrency(_: object, __: object, concurrency: object) -> None:
         raise ValueError(f"concurrency must be 'exclusive', 'parallel' or a function of the arguments: {concurrency!r}")
 
 
+def _check_finalize(_: object, __: object, finalize: object) -> None:
+    if not callable(finalize) or inspect.iscoroutinefunction(finalize):
+        raise TypeError("finalize_content must be a function that is not async, or None")
+
+
 def _frozen_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
     frozen = freeze(schema)
     if not isinstance(frozen, Mapping):
@@ -86,13 +92,15 @@ class ToolDefinition:
     """
 
     name: str = attrs.field(validator=_check_name)
-    description: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    description: str = attrs.field(default="", validator=check_text)
     parameters: Mapping[str, object] = attrs.field(converter=_frozen_schema)
     execute: Callable[[FrozenJson, ToolRun], Awaitable[object]] = attrs.field(validator=attrs.validators.is_callable())
     output: Output = attrs.field(factory=Output, validator=attrs.validators.instance_of(Output))
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
     concurrency: Concurrency = attrs.field(default="exclusive", validator=_check_concurrency)
-    finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = None
+    finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_check_finalize)
+    )
     _schema: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: Schema(self.parameters), takes_self=True)
     )

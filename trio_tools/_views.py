@@ -16,6 +16,7 @@ from ._json import FrozenJson
 from ._request import ExecutionToken
 from ._results import Content, Context, ToolResult, as_content, as_contexts
 from ._scope import ScopeView
+from ._text import check_text
 
 __all__ = [
     "UNSET",
@@ -167,16 +168,14 @@ class Allow:
 class Deny:
     """The call may not run; the model is told the reason."""
 
-    reason: str = attrs.field(validator=attrs.validators.instance_of(str))
+    reason: str = attrs.field(validator=check_text)
 
 
 @attrs.frozen
 class Ask:
     """A person is to decide; the reason is shown to them."""
 
-    reason: str | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str))
-    )
+    reason: str | None = attrs.field(default=None, validator=attrs.validators.optional(check_text))
 
 
 BeforeDecision: TypeAlias = Allow | Deny | Ask
