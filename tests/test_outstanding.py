@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -138,6 +139,26 @@ def test_a_call_can_be_cancelled_by_its_id_and_an_unknown_id_is_told() -> None:
     ]
     assert answers == [True, False]
     assert [result.is_error for result in results] == [True, False]
+
+
+def test_a_cancellation_from_a_thread_that_is_not_trios_is_refused_and_half_of_it_does_not_take_effect() -> None:
+    """Bad input loses nothing: the call would have been told of as cancelled, and have run on."""
+    registry = ToolRegistry([waits])
+    refused: list[str] = []
+
+    def elsewhere() -> None:
+        with pytest.raises(RuntimeError) as caught:
+            registry.cancel_call("c1")
+        refused.append(str(caught.value))
+
+    def look(one: OutstandingCall) -> None:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert one.cancelled_at is None
+
+    assert look_during(registry, look).is_error is False
+    assert "go by trio.from_thread.run_sync" in refused[0]
 
 
 @pytest.mark.parametrize("through", ["child", "parent"])

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from trio_tools import ScopeView, ToolCall, ToolDefinition, ToolExecution, ToolRegistry, ToolResult, ToolRun, tool
+from trio_tools import (
+    Accept,
+    AfterDecision,
+    ScopeView,
+    ToolCall,
+    ToolDefinition,
+    ToolDispatch,
+    ToolExecution,
+    ToolRegistry,
+    ToolResult,
+    ToolRun,
+    tool,
+)
 
 
 def named(name: str, answer: str = "done", **options: Any) -> ToolDefinition:
@@ -286,6 +298,31 @@ def test_the_scope_of_a_running_call_is_refused_where_it_could_not_cancel() -> N
             await registry.execute(ToolCall(id="c1", name="work"), scope=trio.CancelScope())
 
     trio.run(main)
+    assert "give a scope of your own" in refused[0]
+
+
+def test_the_scope_of_a_call_is_refused_where_its_nursery_is_left_though_the_call_goes_on() -> None:
+    """Section 4: an after policy judges a cancelled call when nothing of it is left that a cancellation could reach."""
+    kept: list[ScopeView] = []
+    refused: list[str] = []
+    registry = ToolRegistry([named("work")])
+
+    @registry.around
+    async def cut(dispatch: ToolDispatch, call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        kept.append(dispatch.scope)
+        registry.cancel_call("c1")
+        return await call_next()
+
+    @registry.after
+    async def policy(
+        execution: ToolExecution, result: ToolResult, call_next: Callable[[], Awaitable[AfterDecision]]
+    ) -> AfterDecision:
+        with pytest.raises(RuntimeError) as caught:
+            await ToolRegistry([named("work")]).execute(ToolCall(id="c2", name="work"), scope=kept[0])
+        refused.append(str(caught.value))
+        return Accept()
+
+    assert call(registry).is_error is True
     assert "give a scope of your own" in refused[0]
 
 

@@ -45,7 +45,12 @@ class OutstandingCall:
 
         Args:
             reason: For the operator and the journal; not shown to the model.
+
+        Raises:
+            RuntimeError: If called in another thread than Trio's; nothing is cancelled then.
         """
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeError("a call is cancelled in Trio's thread; from another, go by trio.from_thread.run_sync")
         self._call.cancel(reason)
 
     def frames(self) -> list[str]:

@@ -199,7 +199,7 @@ class ToolRegistry:
 
     def cancel_call(self, call_id: str, reason: str | None = None) -> bool:
         """Cancel the outstanding calls with this id, as :meth:`OutstandingCall.cancel` does; whether there was one."""
-        found = [call for call in self._mine.live if call.execution.call_id == call_id]
+        found = [call for call in self.outstanding() if call.execution.call_id == call_id]
         for call in found:
             call.cancel(reason)
         return bool(found)
