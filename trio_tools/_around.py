@@ -146,8 +146,10 @@ class _CallNext(Continuation[ToolResult]):
 
     def opened(self, scope: trio.CancelScope) -> None:
         self._onion.state.pierce(scope)
-        self._onion.state.visitors.append(trio.lowlevel.current_task())
+        self._onion.state.visitors += (trio.lowlevel.current_task(),)
 
     def closed(self, scope: trio.CancelScope) -> None:
         self._onion.state.left(scope)
-        self._onion.state.visitors.remove(trio.lowlevel.current_task())
+        self._onion.state.visitors = tuple(
+            one for one in self._onion.state.visitors if one is not trio.lowlevel.current_task()
+        )

@@ -123,8 +123,7 @@ class Call:
 
     def close(self) -> None:
         """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
-        self.state.over = True
-        self.state.nurseries.clear()
+        self.state.over, self.state.nursery = True, None
         self._facts.release()
         self.state.watcher = self.dispatcher = self.interrupt = None
 
@@ -162,7 +161,7 @@ class Call:
         try:
             async with trio.open_nursery() as nursery:
                 self._edge = nursery.cancel_scope
-                self.state.nurseries.append(nursery)
+                self.state.nursery = nursery
                 nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
                 try:
                     refused = await Gates(brief, self._enter).pass_all() if stages.gated else None

@@ -92,8 +92,7 @@ class Dispatcher:
         try:
             if self._brief.tool.takes_run or state.applied:
                 async with trio.open_nursery() as nursery:
-                    state.own = nursery.cancel_scope
-                    state.nurseries.append(nursery)
+                    state.own = nursery
                     if wrapped:
                         pierced = state.pierce(nursery.cancel_scope)
                     self.run = run = RunView(self._brief, nursery, self._call_tool, self._progress)
@@ -119,7 +118,6 @@ class Dispatcher:
             state.left(pierced)
         if run is not None:
             run.close()
-            state.nurseries.pop()
         self.task = self.run = None
         started = self.body != "not-started"
         if not started:

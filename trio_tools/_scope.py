@@ -69,7 +69,7 @@ class Cancellation:
         "given",
         "limit",
         "local",
-        "nurseries",
+        "nursery",
         "over",
         "own",
         "sighted",
@@ -93,10 +93,10 @@ class Cancellation:
         self.within: Firing | None = None  # what a watcher beside the body has noted: something, perhaps the caller
         self.applied: list[trio.CancelScope] = []  # assigned by wrappers and entered by us, outermost first
         self.timeout: float = math.inf  # when the tool's own deadline passes
-        self.own: trio.CancelScope | None = None  # the scope of the body's nursery
+        self.own: trio.Nursery | None = None  # of the body
         self.limit: float = math.inf  # the deadline in force when it was last looked for
-        self.nurseries: list[trio.Nursery] = []  # of this call, while they are open
-        self.visitors: list[trio.lowlevel.Task] = []  # other tasks in which stages of this call run
+        self.nursery: trio.Nursery | None = None  # around all stages
+        self.visitors: tuple[trio.lowlevel.Task, ...] = ()  # other tasks in which stages of this call run
         self._piercing: list[trio.CancelScope] = []
         self._clock = trio.lowlevel.current_clock()
 
@@ -166,7 +166,7 @@ class Cancellation:
 
     def note_within(self, offered: trio.Cancelled) -> None:
         """What a watcher beside the body notes. If it is the caller, the other watcher says so at the same instant."""
-        itself = self.own is not None and self.own.cancel_called
+        itself = self.own is not None and self.own.cancel_scope.cancel_called
         self.within = Firing("tool" if itself else "wrapper", offered.reason, self.now())
 
     def pierce(self, scope: trio.CancelScope) -> trio.CancelScope:
@@ -232,7 +232,8 @@ class LiveScope:
         state = self._state
         if state.over:
             return False
-        return trio.lowlevel.current_task() in state.visitors or any(runs_within(one) for one in state.nurseries)
+        nurseries = [one for one in (state.nursery, state.own) if one is not None]
+        return trio.lowlevel.current_task() in state.visitors or any(runs_within(one) for one in nurseries)
 
     @property
     def cancel_called(self) -> bool:

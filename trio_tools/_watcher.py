@@ -23,9 +23,9 @@ def look(scope: trio.CancelScope) -> float | None:
     ancestor, or is hidden by a shield. One that does lends us its deadline: it gets another one for the length of this
     look, which takes no step of the scheduler.
     """
-    deadline = scope.deadline
-    if deadline == math.inf:
-        seen = _seen_with(_AFTER_ALL_TIME, scope)
+    own = scope.deadline
+    if own == math.inf:
+        seen = _seen_with(_AFTER_ALL_TIME, scope, own)
         if seen == _AFTER_ALL_TIME:
             return math.inf  # it is the only one with a deadline
         if seen == math.inf:
@@ -33,11 +33,11 @@ def look(scope: trio.CancelScope) -> float | None:
     in_force = trio.current_effective_deadline()
     if in_force == -math.inf:
         return in_force  # cancelled, by whatever scope: there is nothing left that could fail to arrive
-    return in_force if _seen_with(_BEFORE_ALL_TIME, scope) == _BEFORE_ALL_TIME else None
+    return in_force if _seen_with(_BEFORE_ALL_TIME, scope, own) == _BEFORE_ALL_TIME else None
 
 
-def _seen_with(deadline: float, scope: trio.CancelScope) -> float:
-    own, scope.deadline = scope.deadline, deadline
+def _seen_with(deadline: float, scope: trio.CancelScope, own: float) -> float:
+    scope.deadline = deadline
     try:
         return trio.current_effective_deadline()
     finally:
