@@ -15,10 +15,10 @@ PACKAGE = Path(trio_tools.__file__).parent
 MODULES = {path.stem: path.read_text() for path in sorted(PACKAGE.glob("*.py"))}
 
 _ORDER = """
-_text _errors _json_words _json_text _json _unwinding _watcher _tasks _scope _results _refusals _request _views
+_text _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals _request _views
 _violations _schema _docstring _shapes _atoms _containers _records _namespaces _classes _pydantic _annotations
 _binding _signature
-_output _tool _approval _pipeline _execution _presentation _brief _lifecycle
+_output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
 _gates _dispatch _around _after _call _outstanding _registry _batch __init__
 """  # lowest first
 LAYERS: list[str] = list(_ORDER.split())

@@ -34,6 +34,17 @@ def test_the_first_program_prints_what_the_readme_says() -> None:
     assert output_of("first_call.py") == blocks("text")[0]
 
 
+def test_the_tour_of_typed_tools_shows_what_it_says() -> None:
+    """Schema, arguments, refusals, content."""
+    shown = output_of("typed_tools.py")
+    assert '"additionalProperties": false' in shown
+    assert 'unknown key "nmae" (did you mean "name"?)' in shown
+    assert 'the key "arrival" is there twice' in shown
+    assert "[ImageContent]" in shown
+    assert "characters left out" in shown
+    assert "22 °C, clear" in shown
+
+
 def test_every_file_that_the_readme_links_to_exists() -> None:
     """Promises link to the tests that show them."""
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):

@@ -32,6 +32,7 @@ from typing import (
 )
 
 import attrs
+import jsonschema
 import jsonschema_rs
 import msgspec
 import pytest
@@ -1065,37 +1066,6 @@ def test_a_recursive_result_has_its_definitions() -> None:
     assert list(properties(signature, "returns_schema", key="$defs")) == ["Node"]
 
 
-def test_opaque_classes_pass_through_untouched_wherever_they_stand() -> None:
-    @attrs.frozen
-    class Image:
-        data: bytes
-
-    def one() -> Image | str: ...
-
-    def many() -> list[Image]: ...
-
-    def raw() -> bytes: ...
-
-    def returns(function: Callable[..., Any]) -> Signature:
-        return inspect_function(function, opaque=(Image, bytes), local_names={"Image": Image})
-
-    image = Image(b"")
-    assert (returns(one).to_json(image), returns(one).to_json("x")) == (image, "x")
-    assert (returns(many).to_json([image]), returns(raw).to_json(b"x")) == ([image], b"x")
-    assert (returns(one).returns_schema, returns(raw).returns_schema) == ({}, {})
-    assert returns(many).returns_schema == {"type": "array"}
-    assert all(returns(each).returns_opaque for each in (one, many, raw))
-    assert not of(bytes).returns_opaque
-    with pytest.raises(ReturnError, match="expected bytes, got"):
-        returns(raw).to_json("x")
-
-
-def test_a_parameter_is_read_even_if_its_class_is_opaque_for_results() -> None:
-    def probe(x: bytes) -> bytes: ...
-
-    assert inspect_function(probe, opaque=(bytes,)).bind(freeze({"x": "aGk="})) == {"x": b"hi"}
-
-
 # ---- random types and values of them -------------------------------------------------------------------------
 
 Typed: TypeAlias = "tuple[Any, st.SearchStrategy[Any]]"
@@ -1215,6 +1185,12 @@ def mutated(value: Any, data: st.DataObject) -> Any:
     return data.draw(_JSON)
 
 
+def judged(schema: Any, value: object) -> bool:
+    """Whether the value fits, by a validator that the package does not use."""
+    validator: Any = jsonschema.Draft202012Validator(schema)  # its stubs are not strict
+    return validator.is_valid(value)
+
+
 @given(types(*_SIMPLE, *_TEXTS), st.data())
 def test_the_schema_of_a_type_takes_the_json_of_its_values_and_the_json_gives_them_back(
     typed: Typed, data: st.DataObject
@@ -1223,8 +1199,8 @@ def test_the_schema_of_a_type_takes_the_json_of_its_values_and_the_json_gives_th
     signature = of(annotation)
     value = data.draw(values)
     written = json.loads(json.dumps(signature.to_json(value)))
-    assert jsonschema_rs.is_valid(signature.returns_schema, written)
-    assert jsonschema_rs.is_valid(signature.parameters, {"x": written})
+    assert judged(signature.returns_schema, written)
+    assert judged(signature.parameters, {"x": written})
     again = signature.bind(freeze({"x": written}))["x"]
     assert signature.to_json(again) == written
 
@@ -1234,7 +1210,7 @@ def test_the_schema_of_a_type_takes_exactly_what_the_type_takes(typed: Typed, da
     annotation, values = typed
     signature = of(annotation)
     sent = mutated(json.loads(json.dumps(signature.to_json(data.draw(values)))), data)
-    is_valid = jsonschema_rs.is_valid(signature.parameters, {"x": sent})
+    is_valid = judged(signature.parameters, {"x": sent})
     if not is_valid:
         with pytest.raises(ArgumentsError, match=r"\$"):
             signature.bind(freeze({"x": sent}))

@@ -58,6 +58,8 @@ def call(one: ToolDefinition, arguments: object = None, **options: Any) -> ToolR
         ({"concurrency": "sometimes"}, "'exclusive', 'parallel' or a function"),
         ({"parameters": {"type": "objekt"}}, "objekt"),
         ({"parameters": ["type"]}, "a schema must be a mapping"),
+        ({"parameters": {"type": "array"}}, "must be the schema of an object"),
+        ({"parameters": {"type": ["array", "null"]}}, "must be the schema of an object"),
         ({"execute": "work"}, "callable"),
     ],
 )

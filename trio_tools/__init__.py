@@ -2,6 +2,7 @@
 
 from ._approval import ApprovalOutcome, ApprovalRequest, Approver
 from ._batch import BatchOutcome, run_batch
+from ._content import AudioContent, Content, Context, ImageContent, ResourceLink, TextContent
 from ._errors import ToolError
 from ._json import FrozenJson, NotJsonError, freeze, thaw
 from ._output import Output
@@ -18,21 +19,16 @@ from ._results import (
     TOOL_ABORTED_BEFORE_DISPATCH,
     TOOL_TIMEOUT,
     UNKNOWN_TOOL,
-    AudioContent,
     BodyState,
     CancelCause,
-    Content,
-    Context,
     ErrorInfo,
-    ImageContent,
-    ResourceLink,
-    TextContent,
     ToolFailure,
     ToolResult,
     ToolSuccess,
 )
 from ._scope import CancelSource, ScopeView
 from ._tool import Concurrency, FunctionTool, Keyed, ToolDefinition, tool
+from ._truncation import limit_content
 from ._views import (
     Accept,
     AfterDecision,
@@ -63,6 +59,7 @@ __all__ = [
     "tool",
     "ToolDefinition",
     "FunctionTool",
+    "limit_content",
     "Output",
     "Concurrency",
     "Keyed",

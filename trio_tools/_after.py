@@ -8,9 +8,10 @@ import attrs
 import trio
 
 from ._brief import Brief
+from ._content import Content, Context, TextContent
 from ._pipeline import Continuation, discard, interruptible
 from ._presentation import produce
-from ._results import Content, Context, ErrorInfo, TextContent, ToolFailure, ToolResult, ToolSuccess
+from ._results import ErrorInfo, ToolFailure, ToolResult, ToolSuccess
 from ._unwinding import Unwound, as_one, unwind
 from ._views import UNSET, Accept, AfterDecision, Block
 

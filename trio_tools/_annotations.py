@@ -16,9 +16,10 @@ from typing import Annotated, Any, ForwardRef, Literal, Never, NewType, NoReturn
 import msgspec
 
 from . import _pydantic
-from ._atoms import Anything, Choice, Opaque, PathText, Scalar, Text
+from ._atoms import Anything, Block, Choice, PathText, Scalar, Text
 from ._classes import fill_record, is_named_tuple, read_row, start_record
 from ._containers import Array, Map, Recursive, Row, Union
+from ._content import BLOCK_SCHEMAS
 from ._json import FrozenJson
 from ._namespaces import Arguments, Namespace, NoSchemaError
 from ._records import Record
@@ -71,12 +72,10 @@ class Reader:
     """Reads the annotations of one function.
 
     Args:
-        opaque: Classes that are left alone: their instances are made into content by somebody else.
         run_type: The class that stands for the run; it has no place inside another annotation.
     """
 
-    def __init__(self, opaque: tuple[type, ...] = (), run_type: type | None = None) -> None:
-        self._opaque = opaque
+    def __init__(self, run_type: type | None = None) -> None:
         self._run_type = run_type
         self._records: dict[object, Record] = {}
         self._open: dict[object, Recursive | None] = {}
@@ -137,8 +136,6 @@ class Reader:
             return _noted(Anything(is_frozen=True), notes)
         if base in (Any, object, NoReturn, Never):  # the last two return nothing that could be wrong
             return _noted(Anything(), notes)
-        if isinstance(base, type) and issubclass(base, self._opaque):
-            return Opaque(base)
         if base in _SCALARS:
             return Scalar(base, _annotated(base, notes), _base(base, notes))
         if base in _TEXTS:
@@ -189,6 +186,8 @@ class Reader:
             raise NoSchemaError(f"{cls.__name__} must be the whole annotation of a parameter, not a part of one")
         if issubclass(cls, Enum):
             return _choice([(member.value, member) for member in cls], cls.__name__)
+        if cls in BLOCK_SCHEMAS:
+            return Block(cls)
         if issubclass(cls, pathlib.PurePath):
             return PathText(cls)
         if _pydantic.is_model(cls):

@@ -11,11 +11,13 @@ from typing import Any, cast
 import attrs
 import msgspec
 
+from ._content import BLOCK_SCHEMAS, Content, from_json, to_json
 from ._json import thaw
+from ._schema import Schema
 from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
 from ._violations import show
 
-__all__ = ["Anything", "Choice", "Opaque", "PathText", "Scalar", "Text"]
+__all__ = ["Anything", "Block", "Choice", "PathText", "Scalar", "Text"]
 
 
 @attrs.frozen(eq=False)
@@ -37,21 +39,30 @@ class Anything(Shape):
         return value
 
 
+_BLOCKS = {cls: Schema(schema) for cls, schema in BLOCK_SCHEMAS.items()}
+
+
 @attrs.frozen(eq=False)
-class Opaque(Shape):
-    """A class whose instances a function may return and that somebody else turns into content."""
+class Block(Shape):
+    """A content block, in the form that it has in JSON."""
 
     cls: type
 
+    def is_native(self) -> bool:
+        return False
+
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {}
+        return dict(BLOCK_SCHEMAS[self.cls])
+
+    def decode(self, value: Any, where: Location, problems: Problems) -> Any:
+        if not _BLOCKS[self.cls].is_valid(value):
+            return problems.mismatch(where, f"expected {self.cls.__name__}, got {show(value)}")
+        return from_json(value)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         if not isinstance(value, self.cls):
-            problems.mismatch(where, f"expected {self.cls.__name__}, got {show(value)}")
-        return value
-
-    decode = encode  # for form's sake: the annotations of parameters are read without opaque classes
+            return problems.mismatch(where, f"expected {self.cls.__name__}, got {show(value)}")
+        return to_json(cast(Content, value))
 
 
 @attrs.frozen(eq=False)

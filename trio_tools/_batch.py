@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
+from ._content import Context
 from ._lifecycle import aborted
 from ._pipeline import discard
 from ._registry import ToolRegistry, deadline_in_reach
 from ._request import ToolCall
-from ._results import DUPLICATE_CALL, CancelCause, Context, ToolFailure, ToolResult, ToolSuccess
+from ._results import DUPLICATE_CALL, CancelCause, ToolFailure, ToolResult, ToolSuccess
 from ._scope import ScopeView, expired
 
 __all__ = ["BatchOutcome", "run_batch"]

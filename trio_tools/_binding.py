@@ -7,11 +7,12 @@ from typing import Any, Final, cast, final
 
 import msgspec
 
-from ._atoms import Opaque, Scalar
+from ._atoms import Block, Scalar
+from ._containers import Array, Row, Union
 from ._json import FrozenJson
 from ._records import Field, fields_schema
 from ._schema import Schema
-from ._shapes import Definitions, JsonSchema, Problems, Shape, reachable
+from ._shapes import Definitions, JsonSchema, Problems, Shape, core, reachable
 from ._violations import listed
 
 __all__ = ["ArgumentsError", "ReturnError", "Signature", "is_native"]
@@ -55,7 +56,8 @@ class Signature:
         is_async: Whether calling the function gives a coroutine.
         returns_schema: JSON Schema of the result; ``{}`` if anything goes.
         returns_text: Whether the result is a ``str``.
-        returns_opaque: Whether the result is, or may hold, an instance of an opaque class.
+        returns_blocks: Whether the result may hold content blocks, wherever;
+        returns_content: and whether it is nothing but content: a block, or a list of blocks, and ``str`` beside them.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class Signature:
         self.parameters: Final[JsonSchema] = parameters.complete(fields_schema(fields, parameters))
         self.returns_schema: Final[JsonSchema] = results.complete(returns.schema(results))
         self.returns_text: Final = isinstance(returns, Scalar) and returns.kind is str
-        self.returns_opaque: Final = any(isinstance(shape, Opaque) for shape in reachable(returns))
+        self.returns_blocks: Final = any(isinstance(shape, Block) for shape in reachable(returns))
+        self.returns_content: Final = self.returns_blocks and _is_content(returns)
         self.schema: Final = Schema(self.parameters)
         self._returns = returns
         self._fields = fields
@@ -136,6 +139,20 @@ class Signature:
             if field.key in given
         }
         return values, problems
+
+
+def _is_content(shape: Shape, *, in_list: bool = False) -> bool:
+    match core(shape):
+        case Block():
+            return True
+        case Scalar(kind=kind):
+            return kind in (str, type(None))
+        case Union(branches=branches):
+            return all(_is_content(branch, in_list=in_list) for branch in branches)
+        case Array() | Row() as array:
+            return not in_list and all(_is_content(part, in_list=True) for part in array.parts())
+        case _:
+            return False
 
 
 def is_native(annotation: object, shape: Shape) -> bool:

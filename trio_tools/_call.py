@@ -15,6 +15,7 @@ import trio
 from ._after import Judgement
 from ._around import Onion
 from ._brief import Brief
+from ._content import as_content
 from ._dispatch import Dispatcher, cause_of
 from ._execution import ExecutionView, Facts
 from ._gates import Gates, Settled
@@ -23,13 +24,7 @@ from ._lifecycle import TABLE, Event, Phase, settle
 from ._pipeline import Stages, discard
 from ._refusals import invalid_arguments, no_object, unknown_tool
 from ._request import Malformed, ToolCall
-from ._results import (
-    BodyState,
-    CancelCause,
-    ToolFailure,
-    ToolResult,
-    as_content,
-)
+from ._results import BodyState, CancelCause, ToolFailure, ToolResult
 from ._scope import Cancellation, Firing, ScopeView
 from ._signature import ArgumentsError
 from ._tool import FunctionBody, ToolDefinition

@@ -10,7 +10,7 @@ import attrs
 
 from ._atoms import Scalar
 from ._errors import describe
-from ._shapes import Definitions, JsonSchema, Location, Noted, Problems, Shape
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core
 from ._violations import show
 
 __all__ = ["Array", "Map", "Recursive", "Row", "Union", "construct"]
@@ -164,7 +164,7 @@ class Union(Shape):
 
     def is_native(self) -> bool:
         # msgspec 0.23 corrupts memory when it is shown a union of a fixed tuple and a type with constraints.
-        return not any(isinstance(_core(branch), Row) for branch in self.branches)
+        return not any(isinstance(core(branch), Row) for branch in self.branches)
 
     def parts(self) -> Iterable[Shape]:
         return self.branches
@@ -187,7 +187,7 @@ class Union(Shape):
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         # A base class takes an instance of its subclass too, and would leave out what the subclass adds.
         for branch in self.branches:
-            cls = getattr(_core(branch), "cls", None)
+            cls = getattr(core(branch), "cls", None)
             if cls is type(value) and cls is not dict:  # typed dicts are all of that class
                 return branch.encode(value, where, problems)
         return self._first(self.branches, "encode", value, where, problems)
@@ -208,15 +208,9 @@ class Union(Shape):
         return None
 
 
-def _core(shape: Shape) -> Shape:
-    while isinstance(shape, Noted):
-        shape = shape.inner
-    return shape
-
-
 def _is_other_number(branch: Shape, value: object) -> bool:
-    core = _core(branch)
-    return isinstance(core, Scalar) and core.kind in (int, float) and core.kind is not type(value)
+    scalar = core(branch)
+    return isinstance(scalar, Scalar) and scalar.kind in (int, float) and scalar.kind is not type(value)
 
 
 @attrs.define(eq=False)

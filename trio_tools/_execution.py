@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 import attrs
 import trio
 
+from ._content import Content, Context, TextContent, as_content
 from ._json import FrozenJson
 from ._request import ExecutionToken
-from ._results import Content, Context, TextContent, ToolResult, as_content
+from ._results import ToolResult
 from ._scope import Cancellation, LiveScope, ScopeView
 from ._tasks import runs_within
 from ._views import Progress

@@ -18,16 +18,14 @@ import enum
 
 import attrs
 
+from ._content import Content, Context, TextContent
 from ._results import (
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
     TOOL_TIMEOUT,
     BodyState,
     CancelCause,
-    Content,
-    Context,
     ErrorInfo,
-    TextContent,
     ToolFailure,
     ToolResult,
 )

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
+from ._content import Content, as_content, as_returned, as_written
 from ._errors import describe
 from ._json import FrozenJson, NotJsonError, freeze
-from ._results import Content, as_content
 from ._schema import Schema
 
 __all__ = ["Output", "OutputError", "Render", "render_json", "render_plainly"]
@@ -42,7 +42,9 @@ class Output:
 
     Attributes:
         schema: JSON Schema of the value; by default anything that is JSON.
-        render: ``(arguments, value)`` to what the model sees: content blocks or a ``str``.
+        render: ``(arguments, value)`` to what the model sees: content blocks or a ``str``. By default text as it is,
+            any other value as its JSON text; a body that returns content blocks has them shown as they are, and their
+            JSON form is the value.
         presentation_meta: ``(arguments, value)`` to JSON for a user interface; asked only for calls without a parent.
         convert: Turns what the body returned into JSON data before it is checked; by default nothing is converted.
 
@@ -58,20 +60,27 @@ class Output:
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: _as_schema(self.schema), takes_self=True)
     )
 
-    def check(self, value: object, *, converted: bool = False) -> FrozenJson:
+    def check(self, value: object, *, converted: bool = False) -> tuple[FrozenJson, tuple[Content, ...] | None]:
         """``value``, converted unless it is so already, and frozen, if the contract admits it.
+
+        Beside it the content that it is itself, if it is that and nothing else was to be rendered.
 
         Raises:
             OutputError: If it is not JSON, or against the schema.
         """
+        content = None
         try:
-            frozen = freeze(value if converted or self.convert is None else self.convert(value))
+            if not converted and self.convert is not None:
+                value = self.convert(value)
+            if self.render is render_plainly:
+                content = as_returned(value)
+            frozen = freeze(value if content is None else as_written(value))
         except NotJsonError as error:
             raise OutputError(str(error)) from error
         except Exception as error:  # a conversion that raises
             raise OutputError(describe(error).message) from error
         self.admit(frozen)
-        return frozen
+        return frozen, content
 
     def admit(self, value: FrozenJson) -> None:
         """Hold a value that is JSON already against the schema.

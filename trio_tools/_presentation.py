@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ._content import Context
 from ._execution import Facts
 from ._output import Output, OutputError
-from ._results import INVALID_OUTPUT, BodyState, Context, ToolFailure, ToolResult, ToolSuccess
+from ._results import INVALID_OUTPUT, BodyState, ToolFailure, ToolResult, ToolSuccess
 
 __all__ = ["invalid_output", "produce"]
 
@@ -24,8 +25,9 @@ def produce(
     ``converted`` says that it is JSON data already, and not what a body returned.
     """
     try:
-        frozen = output.check(value, converted=converted)
-        content = output.show(facts.arguments, frozen)
+        frozen, content = output.check(value, converted=converted)
+        if content is None:
+            content = output.show(facts.arguments, frozen)
         meta = output.present(facts.arguments, frozen) if facts.parent is None else None
     except OutputError as error:
         return invalid_output(facts, error, contexts=contexts, body=body)

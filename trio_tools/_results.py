@@ -1,16 +1,17 @@
-"""What a call gives back: content blocks, contexts, and a result that is a success or a failure."""
+"""What a call gives back: a result that is a success or a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 
+from ._content import Content, Context, TextContent, as_content, as_contexts, may_be_text, must_be_text
 from ._errors import describe
 from ._json import FrozenJson, freeze
 from ._scope import CancelSource
-from ._text import is_well_formed, well_formed
+from ._text import well_formed
 
 __all__ = [
     "DENIED",
@@ -21,20 +22,12 @@ __all__ = [
     "TOOL_ABORTED_BEFORE_DISPATCH",
     "TOOL_TIMEOUT",
     "UNKNOWN_TOOL",
-    "AudioContent",
     "BodyState",
     "CancelCause",
-    "Content",
-    "Context",
     "ErrorInfo",
-    "ImageContent",
-    "ResourceLink",
-    "TextContent",
     "ToolFailure",
     "ToolResult",
     "ToolSuccess",
-    "as_content",
-    "as_contexts",
 ]
 
 TOOL_ABORTED = "ABORTED"
@@ -59,104 +52,13 @@ BodyState: TypeAlias = Literal["not-started", "interrupted", "finished"]
 cancellation or an interrupt ended it, ``"not-started"`` if it never was entered."""
 
 
-def _must_be_text(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{attribute.name} must be a str, not {type(value).__name__}")
-    if not is_well_formed(value):
-        raise ValueError(f"{attribute.name} has lone surrogates: decode it with errors='replace'")
-
-
-def _may_be_text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is not None:
-        _must_be_text(instance, attribute, value)
-
-
-@attrs.frozen
-class TextContent:
-    """Text for the model."""
-
-    text: str = attrs.field(validator=_must_be_text)
-
-
-@attrs.frozen
-class ImageContent:
-    """An image for the model: ``data`` is base64 text, ``mime_type`` such as ``"image/png"``."""
-
-    data: str = attrs.field(validator=_must_be_text)
-    mime_type: str = attrs.field(validator=_must_be_text)
-
-
-@attrs.frozen
-class AudioContent:
-    """Sound for the model: ``data`` is base64 text, ``mime_type`` such as ``"audio/wav"``."""
-
-    data: str = attrs.field(validator=_must_be_text)
-    mime_type: str = attrs.field(validator=_must_be_text)
-
-
-@attrs.frozen
-class ResourceLink:
-    """A pointer to something that the model, or its user, may look up."""
-
-    uri: str = attrs.field(validator=_must_be_text)
-    name: str = attrs.field(validator=_must_be_text)
-    mime_type: str | None = attrs.field(default=None, validator=_may_be_text)
-
-
-Content: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink
-_BLOCKS = frozenset((TextContent, ImageContent, AudioContent, ResourceLink))
-
-
-def as_content(given: Iterable[Content] | str) -> tuple[Content, ...]:
-    """Content as it is stored: a tuple of blocks; a ``str`` is one block of text.
-
-    Raises:
-        TypeError: If something in it is no content block.
-    """
-    if isinstance(given, str):
-        return (TextContent(given),)
-    if given == ():
-        return ()
-    try:
-        blocks = tuple(given)
-    except TypeError:
-        raise TypeError(f"content must be a str or content blocks, not {type(given).__name__}") from None
-    for block in blocks:
-        if type(block) not in _BLOCKS:
-            raise TypeError(f"content must be made of content blocks such as TextContent, not {type(block).__name__}")
-    return blocks
-
-
-@attrs.frozen
-class Context:
-    """A message for the next model request, beside the results.
-
-    Attributes:
-        content: Stored as a tuple of content blocks; a ``str`` becomes one block of text.
-        source: Who adds it, for observers and journals.
-    """
-
-    content: tuple[Content, ...] = attrs.field(converter=as_content)
-    source: str = attrs.field(kw_only=True, validator=_must_be_text)
-
-
-def as_contexts(given: Iterable[Context]) -> tuple[Context, ...]:
-    if given == ():
-        return ()
-    contexts = tuple(given)
-    for one in contexts:
-        if not isinstance(one, Context):  # pyright: ignore[reportUnnecessaryIsInstance] - stages are not all typed
-            raise TypeError(f"contexts must be Context objects, not {type(one).__name__}")
-    return contexts
-
-
 @attrs.frozen(kw_only=True)
 class ErrorInfo:
     """What went wrong: a message for the model, a fixed code for programs, the name of the exception's class."""
 
-    message: str = attrs.field(validator=_must_be_text)
-    code: str | None = attrs.field(default=None, validator=_may_be_text)
-    name: str | None = attrs.field(default=None, validator=_may_be_text)
+    message: str = attrs.field(validator=must_be_text)
+    code: str | None = attrs.field(default=None, validator=may_be_text)
+    name: str | None = attrs.field(default=None, validator=may_be_text)
 
 
 @attrs.frozen(kw_only=True)

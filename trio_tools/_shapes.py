@@ -26,6 +26,7 @@ __all__ = [
     "Problems",
     "Shape",
     "annotated_description",
+    "core",
     "reachable",
 ]
 
@@ -159,6 +160,13 @@ class Noted(Shape):
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         return self.inner.encode(value, where, problems)
+
+
+def core(shape: Shape) -> Shape:
+    """The shape without what is said about it."""
+    while isinstance(shape, Noted):
+        shape = shape.inner
+    return shape
 
 
 def annotated_description(shape: Shape) -> str:

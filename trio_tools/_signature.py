@@ -28,7 +28,6 @@ def inspect_function(
     function: Callable[..., object],
     *,
     run_type: type | None = None,
-    opaque: tuple[type, ...] = (),
     local_names: Mapping[str, object] | None = None,
 ) -> Signature:
     """Read the signature and the docstring of a function.
@@ -37,7 +36,6 @@ def inspect_function(
         function: An async or plain function, a bound method, a ``functools.partial`` or a callable object. What a
             partial binds by name is fixed, and is not shown.
         run_type: A parameter with this class as its annotation receives the run, and is not shown.
-        opaque: Classes whose instances may be returned, alone or inside of other types, and are not converted.
         local_names: Where to look up names in string annotations that are not global, such as the local variables of
             the function in which this one is defined.
 
@@ -55,7 +53,7 @@ def inspect_function(
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name}() has no signature that can be read: wrap it into a function of your own") from error
-    reader = Reader(run_type=run_type)
+    reader = Reader(run_type)
     found = _Found()
     for parameter in signature.parameters.values():
         if parameter.name not in _bound_by_partial(function):
@@ -64,7 +62,7 @@ def inspect_function(
             except NoSchemaError as error:
                 raise TypeError(f"{name}() cannot be a tool: parameter {parameter.name!r}: {error}") from error
     try:
-        returns = _returns(signature, Reader(opaque, run_type), namespace)
+        returns = _returns(signature, Reader(run_type), namespace)
     except NoSchemaError as error:
         raise TypeError(f"{name}() cannot be a tool: what it returns: {error}") from error
     try:

@@ -11,9 +11,10 @@ from typing import Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overlo
 import attrs
 import trio
 
+from ._content import Content, render_content
 from ._json import FrozenJson, freeze
 from ._output import Output, render_json, render_plainly
-from ._results import Content, ToolResult
+from ._results import ToolResult
 from ._schema import Schema
 from ._signature import Signature, inspect_function
 from ._text import check_text
@@ -64,6 +65,15 @@ def _check_finalize(_: object, __: object, finalize: object) -> None:
         raise TypeError("finalize_content must be a function that is not async, or None")
 
 
+def _check_parameters(_: object, __: object, schema: Mapping[str, object]) -> None:
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, tuple) and "object" in kind):
+        raise ValueError(
+            f'parameters must be the schema of an object, {{"type": "object", ...}}: a model gives its arguments by '
+            f"name, and of type {kind!r} they could never be"
+        )
+
+
 def _frozen_schema(schema: Mapping[str, object]) -> Mapping[str, object]:
     frozen = freeze(schema)
     if not isinstance(frozen, Mapping):
@@ -93,7 +103,7 @@ class ToolDefinition:
 
     name: str = attrs.field(validator=_check_name)
     description: str = attrs.field(default="", validator=check_text)
-    parameters: Mapping[str, object] = attrs.field(converter=_frozen_schema)
+    parameters: Mapping[str, object] = attrs.field(converter=_frozen_schema, validator=_check_parameters)
     execute: Callable[[FrozenJson, ToolRun], Awaitable[object]] = attrs.field(validator=attrs.validators.is_callable())
     output: Output = attrs.field(factory=Output, validator=attrs.validators.instance_of(Output))
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
@@ -176,12 +186,20 @@ def _output_of(signature: Signature, given: Output) -> Output:
 
     Without an annotation, anything that is JSON will do.
     """
-    schema = given.schema or signature.returns_schema
-    plainly = given.render is not render_plainly or signature.returns_text or not signature.returns_schema
+    render = given.render
+    if render is render_plainly and signature.returns_content:
+        render = render_content
+    elif render is render_plainly and signature.returns_blocks and given.convert is None:
+        raise TypeError(
+            f"{signature.name}() cannot be a tool: content blocks inside other data would reach the model as JSON "
+            "text: return a block, or a list of blocks and str, or say with output=Output(render=...) what to show"
+        )
+    elif render is render_plainly and signature.returns_schema and not signature.returns_text:
+        render = render_json
     return Output(
-        schema=schema,
+        schema=given.schema or signature.returns_schema,
         convert=given.convert or signature.to_json,
-        render=given.render if plainly else render_json,
+        render=render,
         presentation_meta=given.presentation_meta,
     )
 

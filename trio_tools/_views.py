@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 import trio
 
+from ._content import Content, Context, as_content, as_contexts
 from ._json import FrozenJson
 from ._request import ExecutionToken
-from ._results import Content, Context, ToolResult, as_content, as_contexts
+from ._results import ToolResult
 from ._scope import ScopeView
 from ._text import check_text
 

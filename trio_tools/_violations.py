@@ -130,6 +130,7 @@ def _no_form_fits(
     """Of a union: what is wrong with the one form that was meant, if there is just one; else what the forms are."""
     path = json_path(error.instance_path)
     meant = [form for form in forms if not any(_is_other_kind(inner, error) for inner in form)]
+    meant = [form for form in meant if not any(_is_other_tag(inner, error) for inner in form)] or meant
     if len(meant) == 1:
         yield from explain(meant[0], root)
     elif meant:
@@ -144,6 +145,15 @@ def _no_form_fits(
 def _is_other_kind(inner: ValidationError, outer: ValidationError) -> bool:
     """Whether the value is something else altogether, not an attempt at this form that went wrong inside."""
     return inner.instance_path == outer.instance_path and bool(_wanted(inner))
+
+
+def _is_other_tag(inner: ValidationError, outer: ValidationError) -> bool:
+    """Whether the value says itself that it is another form: in a key for which this one has a single value."""
+    match inner.kind:
+        case ValidationErrorKind.Enum(options=[_]) | ValidationErrorKind.Constant():
+            return len(inner.instance_path) == len(outer.instance_path) + 1
+        case _:
+            return False
 
 
 def _wanted(error: ValidationError) -> str:
