@@ -90,8 +90,8 @@ def test_no_character_is_cut_in_two(character: str) -> None:
 
 def test_a_text_of_marks_only_is_cut_all_the_same() -> None:
     """No search for the beginning of a character is endless."""
-    cut = shorten("\u0301" * 10_000, 100)
-    assert len(NOTE.sub("", cut)) <= 100
+    cut = shorten("\u0301" * 10_000, 400)
+    assert 300 < len(NOTE.sub("", cut)) <= 400
 
 
 def test_all_text_counts_together_and_pictures_stay() -> None:

@@ -177,10 +177,9 @@ def to_json(block: Content) -> dict[str, object]:
             return {"type": "image", "data": data, "mimeType": mime_type}
         case AudioContent(data, mime_type):
             return {"type": "audio", "data": data, "mimeType": mime_type}
-        case ResourceLink(uri, name, None):
-            return {"type": "resource_link", "uri": uri, "name": name}
-        case ResourceLink(uri, name, mime_type):
-            return {"type": "resource_link", "uri": uri, "name": name, "mimeType": mime_type}
+        case _:
+            kind = {} if block.mime_type is None else {"mimeType": block.mime_type}
+            return {"type": "resource_link", "uri": block.uri, "name": block.name, **kind}
 
 
 def from_json(written: Mapping[str, FrozenJson]) -> Content:
