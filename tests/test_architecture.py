@@ -19,7 +19,8 @@ _text _errors _json_words _json_text _json _content _unwinding _watcher _tasks _
 _violations _schema _docstring _shapes _atoms _containers _records _namespaces _classes _pydantic _annotations
 _binding _signature
 _output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
-_gates _dispatch _around _after _call _outstanding _registry _batch __init__
+_gates _dispatch _around _after _finish _call _outstanding _registry
+_planner _concurrency _callbacks _scheduler _control _batch __init__
 """  # lowest first
 LAYERS: list[str] = list(_ORDER.split())
 

@@ -173,6 +173,7 @@ def test_the_phases_are_told_apart_by_the_words_an_operator_sees() -> None:
         "before",
         "approval",
         "guards",
+        "queued",
         "around",
         "body",
         "after",

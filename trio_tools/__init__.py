@@ -3,6 +3,7 @@
 from ._approval import ApprovalOutcome, ApprovalRequest, Approver
 from ._batch import BatchOutcome, run_batch
 from ._content import AudioContent, Content, Context, ImageContent, ResourceLink, TextContent
+from ._control import BatchControl
 from ._errors import ToolError
 from ._json import FrozenJson, NotJsonError, freeze, thaw
 from ._output import Output
@@ -113,6 +114,7 @@ __all__ = [
     # batches
     "run_batch",
     "BatchOutcome",
+    "BatchControl",
     # JSON
     "FrozenJson",
     "NotJsonError",

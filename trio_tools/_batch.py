@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import attrs
 import trio
 
 from ._content import Context
-from ._lifecycle import aborted
-from ._pipeline import discard
+from ._control import BatchControl
 from ._registry import ToolRegistry, deadline_in_reach
 from ._request import ToolCall
-from ._results import DUPLICATE_CALL, CancelCause, ToolFailure, ToolResult, ToolSuccess
-from ._scope import ScopeView, expired
+from ._results import ToolResult, ToolSuccess
+from ._scheduler import Batch, Told
+from ._scope import ScopeView
 
-__all__ = ["BatchOutcome", "run_batch"]
-
-_log = logging.getLogger("trio_tools")
+__all__ = ["BatchOutcome", "check_bounds", "drive", "run_batch"]
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +27,7 @@ class BatchOutcome:
         results: One for each call, in the order of the calls.
         contexts: Those of all results, in the same order: messages for the next model request.
         concludes_turn: Whether a result asks for the turn to end.
-        cancelled: Whether the batch was cancelled.
+        cancelled: Whether the caller has cancelled the batch.
     """
 
     results: tuple[ToolResult, ...]
@@ -45,118 +43,92 @@ async def run_batch(
     *,
     scope: ScopeView,
     max_parallel: int = 10,
+    limits: Mapping[str, int] | None = None,
     fail_fast: bool = False,
+    control: BatchControl | None = None,
     on_start: Callable[[int, ToolCall], None] | None = None,
     on_commit: Callable[[int, ToolCall, ToolResult], None] | None = None,
 ) -> BatchOutcome:
     """Make the calls of one model message, and give back one result for each, in the same order.
 
-    In this version the calls run one after the other, in order, so they never overlap. A checkpoint if a call is one.
-    Returns also when the batch is cancelled: calls that had not started get ``ABORTED_BEFORE_DISPATCH``.
+    Policies and approvals run in call order, one at a time; bodies overlap as far as the ``concurrency`` of their tools
+    allows; after policies and commits are in call order again. Each call has a task of its own, which starts with the
+    context variables of the caller. Nested calls of a body do not count.
+
+    A checkpoint if a call is one. Returns also when the batch is cancelled: calls that had not started get
+    ``ABORTED_BEFORE_DISPATCH`` and pass no stage; the caller's next checkpoint raises ``Cancelled`` as ever. When this
+    returns or raises, nothing of any call is running any more.
 
     Args:
         registry: Where the tools are.
-        calls: The calls. Of two with one id, the later one is not executed.
+        calls: The calls. Of two with one id, the later one is not executed and gets ``DUPLICATE_CALL``.
         scope: As for :meth:`ToolRegistry.execute`.
-        max_parallel: How many bodies may run at once.
-        fail_fast: A failing call cancels those behind it, with a cause that names it.
-        on_start: Told the index and the call just before it starts.
+        max_parallel: How many calls may be at work, or in their gates, at once.
+        limits: Likewise, for calls of one name: ``{"search": 2}``. Further ones wait without keeping others from
+            starting.
+        fail_fast: The first call that fails cancels the others, with a cause that names it.
+        control: With which others may stop the batch, or cancel one of its calls.
+        on_start: Told the index and the call just before it starts, in the order of the calls.
         on_commit: Told the index, the call and the result, in the order of the calls, for each of them.
 
     Raises:
-        ValueError: If ``max_parallel`` is no positive integer.
+        ValueError: If ``max_parallel`` or a limit is no positive integer.
         TypeError: If something in ``calls`` is no :class:`ToolCall`. Nothing has run.
-        RuntimeError: If an entered scope does not reach this ``await``.
-        BaseException: ``KeyboardInterrupt`` and the like of a body, and what a callback raised; once all calls have
-            their results, and these are committed.
+        RuntimeError: If an entered scope does not reach this ``await``, or the control has led a batch before.
+        BaseException: ``KeyboardInterrupt`` and the like of a body, and what a callback raised, which cancels the
+            batch too; once all calls have their results, and these are committed.
     """
-    if isinstance(max_parallel, bool) or not isinstance(max_parallel, int) or max_parallel < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-        raise ValueError(f"max_parallel must be a positive integer, not {max_parallel!r}")
+    calls = check_bounds(calls, max_parallel, limits)
+    options = (registry, calls, max_parallel, limits or {}, fail_fast, control, Told(on_start, None, on_commit))
+    if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
+        with scope:
+            return await drive(scope, *options)
+    return await drive(scope, *options)
+
+
+def check_bounds(
+    calls: Sequence[ToolCall], max_parallel: int, limits: Mapping[str, int] | None
+) -> tuple[ToolCall, ...]:
+    """The calls, if they are such and the bounds are numbers.
+
+    Raises:
+        ValueError: If a bound is no positive integer.
+        TypeError: If one is no call.
+    """
+    bounds = {"max_parallel": max_parallel, **{f"limits[{name!r}]": bound for name, bound in (limits or {}).items()}}
+    for name, bound in bounds.items():
+        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+            raise ValueError(f"{name} must be a positive integer, not {bound!r}")
     calls = tuple(calls)
     for index, call in enumerate(calls):
         if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance] - before anything runs
-            raise TypeError(f"run_batch takes ToolCall objects; number {index} is {call!r}")
-    run = _Run(registry, fail_fast, on_start, on_commit)
-    if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
-        with scope:
-            return await run.all(calls, scope)
-    return await run.all(calls, scope)
+            raise TypeError(f"a batch is made of ToolCall objects; number {index} is {call!r}")
+    return calls
 
 
-class _Run:
-    """One batch on its way."""
-
-    def __init__(
-        self,
-        registry: ToolRegistry,
-        fail_fast: bool,
-        on_start: Callable[[int, ToolCall], None] | None,
-        on_commit: Callable[[int, ToolCall, ToolResult], None] | None,
-    ) -> None:
-        self._registry = registry
-        self._fail_fast = fail_fast
-        self._on_start = on_start
-        self._on_commit = on_commit
-        self._results: list[ToolResult] = []
-        self._seen: set[str] = set()
-        self._stopped: CancelCause | None = None  # why no further call may start
-        self._cancelled = False
-        self._interrupt: BaseException | None = None  # raised when everything is committed
-
-    async def all(self, calls: Sequence[ToolCall], scope: ScopeView) -> BatchOutcome:
-        deadline_in_reach(scope)
-        for index, call in enumerate(calls):
-            result = await self._one(index, call, scope)
-            self._results.append(result)
-            if self._on_commit is not None:
-                self._guarded(self._on_commit, index, call, result)
-        if self._interrupt is not None:
-            raise self._interrupt
-        self._look(scope)
-        return BatchOutcome(
-            results=tuple(self._results),
-            contexts=tuple(context for result in self._results for context in result.contexts),
-            concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in self._results),
-            cancelled=self._cancelled,
-        )
-
-    async def _one(self, index: int, call: ToolCall, scope: ScopeView) -> ToolResult:
-        if call.id in self._seen:
-            message = f"an earlier call of this message has the id {call.id!r}: give each call an id of its own"
-            return ToolFailure.from_message(message, code=DUPLICATE_CALL)
-        self._seen.add(call.id)
-        self._look(scope)
-        if self._stopped is None and self._on_start is not None:
-            self._guarded(self._on_start, index, call)
-        if self._stopped is not None:
-            return aborted("not-started", self._stopped)
-        result, interrupt = await self._registry.settle(call, scope=scope)
-        if interrupt is not None:
-            self._interrupted(interrupt)
-        if result.is_error and self._fail_fast and self._stopped is None:
-            self._stopped = CancelCause(source="sibling", call_id=call.id)
-        return result
-
-    def _look(self, scope: ScopeView) -> None:
-        if expired() or scope.cancel_called:
-            self._cancelled = True
-            self._stopped = self._stopped or CancelCause(source="caller")
-
-    def _guarded(self, callback: Callable[..., None], *arguments: object) -> None:
-        try:
-            answer: object = callback(*arguments)
-            if answer is not None:
-                discard(answer)
-                raise TypeError(f"{callback!r} must be a plain function and return None, not {answer!r}")
-        except BaseException as error:  # raised when everything is committed
-            self._interrupted(error)
-
-    def _interrupted(self, error: BaseException) -> None:
-        # An interrupt goes before an ordinary error, whichever came first; the other one stays visible behind it.
-        if self._interrupt is None:
-            self._interrupt = error
-        elif isinstance(self._interrupt, Exception) and not isinstance(error, Exception):
-            error.__context__, self._interrupt = self._interrupt, error
-        else:
-            _log.error("a further error in a batch, beside %r", self._interrupt, exc_info=error)
-        self._stopped = self._stopped or CancelCause(source="interrupt")
+@trio.lowlevel.enable_ki_protection
+async def drive(
+    scope: ScopeView,
+    registry: ToolRegistry,
+    calls: tuple[ToolCall, ...],
+    max_parallel: int,
+    limits: Mapping[str, int],
+    fail_fast: bool,
+    control: BatchControl | None,
+    told: Told,
+) -> BatchOutcome:
+    """Run a batch in a scope that has been entered."""
+    deadline_in_reach(scope)
+    batch = Batch(registry, calls, scope, max_parallel=max_parallel, limits=limits, fail_fast=fail_fast, told=told)
+    if control is not None:
+        control.lead(batch)
+    await batch.run()
+    if batch.failure is not None:
+        raise batch.failure
+    results = cast("list[ToolResult]", batch.results)
+    return BatchOutcome(
+        results=tuple(results),
+        contexts=tuple(context for result in results for context in result.contexts),
+        concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in results),
+        cancelled=batch.cancelled,
+    )

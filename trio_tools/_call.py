@@ -9,15 +9,14 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-import attrs
 import trio
 
 from ._after import Judgement
 from ._around import Onion
 from ._brief import Brief
-from ._content import as_content
 from ._dispatch import Dispatcher, cause_of
 from ._execution import ExecutionView, Facts
+from ._finish import finalized, published
 from ._gates import Gates, Settled
 from ._json import NotJsonError, freeze
 from ._lifecycle import TABLE, Event, Phase, settle
@@ -25,16 +24,33 @@ from ._pipeline import Stages, discard
 from ._refusals import invalid_arguments, no_object, unknown_tool
 from ._request import Malformed, ToolCall
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult
-from ._scope import Cancellation, Firing, ScopeView
+from ._scope import Cancellation, CancelSource, Firing, ScopeView
 from ._signature import ArgumentsError
 from ._tool import FunctionBody, ToolDefinition
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
 from ._watcher import Watcher, listen
 
-__all__ = ["Call"]
+__all__ = ["Call", "Course"]
 
 _log = logging.getLogger("trio_tools")
+
+
+class Course(Protocol):
+    """Who leads the call of a batch: when it may go to work, and when it is its turn to be judged."""
+
+    @property
+    def watcher(self) -> Watcher:
+        """That of the whole batch."""
+        ...
+
+    async def passed(self) -> None:
+        """The gates are passed: wait until the call may go to work. A checkpoint unless it may at once."""
+        ...
+
+    async def turn(self, *, failed: bool) -> None:
+        """The work is answered: wait for the after policies' turn. No cancellation ends it."""
+        ...
 
 
 class Home(Protocol):
@@ -62,7 +78,7 @@ class Call:
     """
 
     __slots__ = (
-        "_edge", "_event", "_facts", "_home", "_looked", "_request", "_result", "_stages", "_tool",
+        "_course", "_edge", "_event", "_facts", "_home", "_looked", "_request", "_result", "_stages", "_tool",
         "_within", "dispatcher", "interrupt", "phase", "started_at", "state", "task",
     )  # fmt: skip
 
@@ -75,12 +91,14 @@ class Call:
         scope: ScopeView,
         deadline: float,
         within: Call | None,
+        course: Course | None,
     ) -> None:
         self._request = request
         self._tool = tool
         self._stages = stages
         self._home = home
         self._within = within
+        self._course = course
         self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
         state = Cancellation(scope, deadline)
         self.state: Cancellation = state
@@ -122,9 +140,9 @@ class Call:
         self._facts.release()
         self.state.watcher = self.dispatcher = self.interrupt = None
 
-    def cancel(self, reason: str | None) -> None:
-        """Cancel this call and nothing else, in whatever stage it is."""
-        self.state.note(Firing("operator", reason, self.state.now()))
+    def cancel(self, source: CancelSource, reason: str | None = None, call_id: str | None = None) -> None:
+        """Cancel this call and nothing else, in whatever stage it is; one that has not begun is cancelled on entry."""
+        self.state.note(Firing(source, reason, self.state.now(), call_id))
         if self._edge is not None:
             self._edge.cancel(reason)
 
@@ -148,8 +166,9 @@ class Call:
             return invalid_arguments(error.violations)
 
     async def _pass_stages(self, brief: Brief) -> None:
-        stages = brief.stages
-        self.state.watcher = watcher = Watcher(self.state.note_caller)
+        stages, course = brief.stages, self._course
+        watcher = Watcher(self.state.note_caller) if course is None else course.watcher
+        self.state.watcher = watcher
         if not stages.gated and not stages.around:
             self.state.sighted = self.state.deadline  # nobody has done anything since
         unwound = Unwound(cancelled=True)  # an operator cancels the nursery's own scope, which then catches it
@@ -157,9 +176,10 @@ class Call:
             async with trio.open_nursery() as nursery:
                 self._edge = nursery.cancel_scope
                 self.state.nursery = nursery
-                nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
+                if course is None:
+                    nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
                 try:
-                    refused = await Gates(brief, self._enter).pass_all() if stages.gated else None
+                    refused = await self._gated(brief) if stages.gated else None
                     if refused is None:
                         self._result = result = await self._dispatched(brief, nursery.cancel_scope)
                         self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
@@ -171,7 +191,8 @@ class Call:
                     if self.state.first is not None:  # the watcher alone is left to be waited for
                         nursery.cancel_scope.shield = True
                 finally:
-                    watcher.end()
+                    if course is None:
+                        watcher.end()
             if self.state.first is None:
                 self._looked = not self.state.in_force()
                 if not self._looked:  # it came when the watcher had left; why?
@@ -184,6 +205,15 @@ class Call:
             self._looked = False
             if stages.after:
                 await self._judge(brief)
+
+    async def _gated(self, brief: Brief) -> Settled | None:
+        """The gates, and in a batch the way from there to the work; ``None`` if the call may go to work."""
+        refused = await Gates(brief, self._enter).pass_all()
+        if refused is not None or self._course is None:
+            return refused
+        self.phase = Phase.QUEUED
+        await self._course.passed()
+        return Settled(Event.GATE_CUT) if self.state.stopped() else None
 
     def _dispatched(self, brief: Brief, edge: trio.CancelScope) -> Awaitable[ToolResult]:
         """The wrappers and the body."""
@@ -216,6 +246,9 @@ class Call:
             return
         self.phase = Phase.AFTER
         result = settle(self._event, self._result, cause=self._cause(), body=self.body)
+        if self._course is not None:
+            await self._course.turn(failed=result.is_error)
+            result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         self._settled(Settled(Event.DECIDED, result))
         try:
             self._result = await Judgement(brief, result).decided()
@@ -244,45 +277,21 @@ class Call:
         first = self._note_caller()
         return None if first is None else cause_of(first)
 
-    # ---- finish: nothing is awaited from the last decision to the observers ------------------------------------------
-
     def _finish(self) -> ToolResult:
+        """The result, finalized and published. Nothing is awaited from the last decision to the observers."""
         self.phase = Phase.FINISH
         first = self.state.first if self._looked else self._note_caller()
         cause = None if first is None or self._event is Event.FAILED else cause_of(first)  # FAILED: stays in any case
-        result = self._finalized(settle(self._event, self._result, cause=cause, body=self.body))
-        for observer in self._stages.observers:
-            try:
-                answer: object = observer(self.execution, result)
-                if answer is not None:
-                    discard(answer)
-                    _log.error("result observer %r must be a plain function and return None, not %r", observer, answer)
-            except Exception:
-                _log.exception("result observer %r failed for call %r", observer, self._request.id)
-            except BaseException as interrupt:  # raised below, once everybody has been told
+        result = settle(self._event, self._result, cause=cause, body=self.body)
+        if self._tool is not None and self._tool.finalize_content is not None:
+            result, interrupt = finalized(self._tool.finalize_content, self.execution, result)
+            if interrupt is not None:
+                self._interrupted(interrupt)
+                result = settle(Event.INTERRUPTED, result, cause=self._cause(), body=result.body)
+        if self._stages.observers:
+            for interrupt in published(self._stages.observers, self.execution, result):
                 self._interrupted(interrupt)
         return result
-
-    def _finalized(self, result: ToolResult) -> ToolResult:
-        """The tool's last word on what the model sees. Fails closed."""
-        finalize = None if self._tool is None else self._tool.finalize_content
-        if finalize is None:
-            return result
-        try:
-            content = finalize(self.execution, result)
-            if content is None:
-                return result
-            discard(content)
-            return attrs.evolve(result, content=as_content(content))
-        except Exception as error:
-            failure = attrs.evolve(ToolFailure.from_exception(error), body=result.body)
-        except BaseException as interrupt:  # raised by _finish when the result is published
-            self._interrupted(interrupt)
-            return settle(Event.INTERRUPTED, result, cause=self._cause(), body=result.body)
-        if not isinstance(result, ToolFailure):
-            return failure
-        error = attrs.evolve(result.error, message=failure.error.message)
-        return attrs.evolve(result, error=error, content=failure.content, superseded=None, partial=())
 
     # ---- what the body asks for --------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class Phase(enum.Enum):
     BEFORE = "before"
     APPROVAL = "approval"
     GUARDS = "guards"
+    QUEUED = "queued"
     AROUND = "around"
     BODY = "body"
     AFTER = "after"

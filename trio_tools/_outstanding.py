@@ -27,7 +27,9 @@ class OutstandingCall:
 
     @property
     def stage(self) -> str:
-        """Where the call is: ``"before"``, ``"approval"``, ``"guards"``, ``"around"``, ``"body"``, ``"after"`` …"""
+        """Where the call is: ``"before"``, ``"approval"``, ``"guards"``, ``"queued"`` (in a batch, for its key,
+        its limit or a slot), ``"around"``, ``"body"``, ``"after"`` …
+        """
         return self._call.stage
 
     @property
@@ -51,7 +53,7 @@ class OutstandingCall:
         """
         if not trio.lowlevel.in_trio_run():
             raise RuntimeError("a call is cancelled in Trio's thread; from another, go by trio.from_thread.run_sync")
-        self._call.cancel(reason)
+        self._call.cancel("operator", reason)
 
     def frames(self) -> list[str]:
         """Where the call is stuck: ``"file:line in function"``, innermost last.

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from ._approval import Approver
-from ._call import Call
+from ._call import Call, Course
 from ._outstanding import OutstandingCall
 from ._pipeline import Registration, Stages
 from ._request import ToolCall
@@ -227,45 +227,61 @@ class ToolRegistry:
         if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
             with scope:
                 return await self.execute(call, scope=scope)
-        one = self._admit(call, scope, deadline_in_reach(scope), None)
+        one = self.admit(call, scope, deadline=deadline_in_reach(scope))
         try:
             result = await one.execute()
             if one.interrupt is not None:
                 raise one.interrupt
             return result
         finally:
-            self._answered(one)
+            self.answered(one)
 
     @trio.lowlevel.enable_ki_protection
-    async def settle(
-        self, request: ToolCall, *, scope: ScopeView, within: Call | None = None
-    ) -> tuple[ToolResult, BaseException | None]:
-        """Make a call in a scope that reaches here: its result, and the interrupt that is to be raised after it."""
-        call = self._admit(request, scope, trio.current_effective_deadline(), within)
+    async def execute_nested(self, request: ToolCall, *, within: Call) -> ToolResult:
+        """Make a call from the body of another one, in its scope."""
+        deadline = trio.current_effective_deadline()
+        call = self.admit(request, within.execution.scope, deadline=deadline, within=within)
         try:
-            return await call.execute(), call.interrupt
+            result = await call.execute()
+            if call.interrupt is not None:
+                raise call.interrupt
+            return result
         finally:
-            self._answered(call)
+            self.answered(call)
 
-    def _admit(self, request: ToolCall, scope: ScopeView, deadline: float, within: Call | None) -> Call:
-        call = Call(request, self.get(request.name), self._stages(), self, scope, deadline, within)
+    def admit(
+        self,
+        request: ToolCall,
+        scope: ScopeView,
+        *,
+        deadline: float,
+        within: Call | None = None,
+        decided: tuple[ToolDefinition | None, Stages] | None = None,
+        course: Course | None = None,
+    ) -> Call:
+        """A call that starts now, in the running task; :meth:`answered` must follow.
+
+        Args:
+            request: The call as the model made it.
+            scope: The caller's; it reaches the running task.
+            deadline: The one in force here.
+            within: The call whose body makes this one.
+            decided: Tool and stages, if these were those of an earlier moment.
+            course: Who leads it, if it is one of a batch.
+        """
+        tool, stages = decided or (self.get(request.name), self.stages())
+        call = Call(request, tool, stages, self, scope, deadline, within, course)
         for layer in self._layers:
             layer.live[call] = None
         return call
 
-    def _answered(self, call: Call) -> None:
+    def answered(self, call: Call) -> None:
+        """The call has its result."""
         for layer in self._layers:
             del layer.live[call]
         call.close()
 
-    async def execute_nested(self, request: ToolCall, *, within: Call) -> ToolResult:
-        """Make a call from the body of another one, in its scope."""
-        result, interrupt = await self.settle(request, scope=within.execution.scope, within=within)
-        if interrupt is not None:
-            raise interrupt
-        return result
-
-    def _stages(self) -> Stages:
+    def stages(self) -> Stages:
         """The stages of a call that starts now."""
         changes = 0  # they only grow, so the sum is another one after every change
         for layer in self._layers:

@@ -120,6 +120,10 @@ class ToolDefinition:
         """Whether the body gets a run, and so a nursery of its own; a function may do without."""
         return not isinstance(self.execute, FunctionBody) or self.execute.takes_run
 
+    def admits(self, arguments: FrozenJson) -> bool:
+        """Whether frozen arguments fit the schema."""
+        return self._schema.is_valid(arguments)
+
     def violations(self, arguments: FrozenJson) -> list[str]:
         """How frozen arguments break the schema: every violation with its path; empty if they fit."""
         return [] if self._schema.is_valid(arguments) else self._schema.violations(arguments)
