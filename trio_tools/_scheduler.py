@@ -89,7 +89,7 @@ class Batch:
     async def run(self) -> None:
         """Make the calls. A checkpoint if there is one; raises nothing, see :attr:`failure`."""
         if expired() or self._scope.cancel_called:
-            self._cancelled_by_caller(None)
+            self._halt_for(CancelCause(source="caller"))
         async with trio.open_nursery() as self._nursery:
             self.advance()
             await self.watcher.run()
@@ -258,13 +258,16 @@ class Batch:
 
     def _halt(self, cause: CancelCause, *, but: int | None = None) -> None:
         """Start nothing more, and cancel what has started."""
-        self._stop(cause)
-        self._planner.halted = True
-        self._halted = self._halted or cause
+        self._halt_for(cause)
         for index, call in tuple(self._running.items()):
             if index != but:
                 call.cancel(cause.source, cause.reason, cause.call_id)
-        self.advance()
+        self._again = True
+
+    def _halt_for(self, cause: CancelCause) -> None:
+        self._stop(cause)
+        self._planner.halted = True
+        self._halted = self._halted or cause
 
     def _cut_queued(self) -> None:
         """Calls that have started, and wait without a task: they get their results from the registry, as all do."""
@@ -279,21 +282,20 @@ class Batch:
         cast(trio.Nursery, self._nursery).start_soon(make, name="trio_tools: cuts calls that wait")
 
     def _offered(self, offered: BaseException) -> None:
-        """What arrives where the batch's own task waits."""
+        """What arrives where the batch's own task waits.
+
+        This runs inside whatever cancels, where no task may be started. The calls that run notice, and they go on.
+        """
         if isinstance(offered, trio.Cancelled):
+            self.cancelled = True
             for call in tuple(self._running.values()):
                 call.state.note_caller(offered)
-            self._cancelled_by_caller(offered.reason)
+            self._halt_for(CancelCause(source="caller", reason=offered.reason))
+            self._again = True
         else:
             self._interrupted(offered)
-
-    def _cancelled_by_caller(self, reason: str | None) -> None:
-        self.cancelled = True
-        cause = CancelCause(source="caller", reason=reason)
-        self._stop(cause)
-        self._planner.halted = True
-        self._halted = self._halted or cause
-        self.advance()
+        if self._planner.drained:
+            self.watcher.end()
 
     def _failed(self, index: int) -> None:
         if self._fail_fast and self._halted is None:
