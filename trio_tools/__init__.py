@@ -28,7 +28,9 @@ from ._results import (
     ToolSuccess,
 )
 from ._scope import CancelSource, ScopeView
+from ._stream import BatchEvent, BatchStream, CallCommitted, CallFinished, CallStarted, stream_batch
 from ._tool import Concurrency, FunctionTool, Keyed, ToolDefinition, tool
+from ._transcript import PairingFault, check_pairing, close_open_calls
 from ._truncation import limit_content
 from ._views import (
     Accept,
@@ -115,6 +117,16 @@ __all__ = [
     "run_batch",
     "BatchOutcome",
     "BatchControl",
+    "stream_batch",
+    "BatchStream",
+    "BatchEvent",
+    "CallStarted",
+    "CallFinished",
+    "CallCommitted",
+    # histories
+    "check_pairing",
+    "close_open_calls",
+    "PairingFault",
     # JSON
     "FrozenJson",
     "NotJsonError",

@@ -16,7 +16,7 @@ from ._results import ToolResult, ToolSuccess
 from ._scheduler import Batch, Told
 from ._scope import ScopeView
 
-__all__ = ["BatchOutcome", "check_bounds", "drive", "run_batch"]
+__all__ = ["BatchOutcome", "drive", "prepared", "run_batch"]
 
 
 @attrs.frozen(kw_only=True)
@@ -78,24 +78,59 @@ async def run_batch(
         BaseException: ``KeyboardInterrupt`` and the like of a body, and what a callback raised, which cancels the
             batch too; once all calls have their results, and these are committed.
     """
-    calls = check_bounds(calls, max_parallel, limits)
-    options = (registry, calls, max_parallel, limits or {}, fail_fast, control, Told(on_start, None, on_commit))
-    if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
+    told = Told(start=on_start, commit=on_commit)
+    batch = prepared(registry, calls, scope, max_parallel, limits, fail_fast=fail_fast, control=control, told=told)
+    outcome = await drive(batch, scope)
+    if batch.failure is not None:
+        raise batch.failure
+    return outcome
+
+
+def prepared(
+    registry: ToolRegistry,
+    calls: Sequence[ToolCall],
+    scope: ScopeView,
+    max_parallel: int,
+    limits: Mapping[str, int] | None,
+    *,
+    fail_fast: bool,
+    control: BatchControl | None,
+    told: Told,
+) -> Batch:
+    """A batch that has not begun; whatever is wrong with what was given is said here."""
+    calls, limits = _checked(calls, max_parallel, limits or {}), dict(limits or {})
+    if not _is_new(scope):
+        deadline_in_reach(scope)
+    batch = Batch(registry, calls, scope, max_parallel=max_parallel, limits=limits, fail_fast=fail_fast, told=told)
+    if control is not None:
+        control.lead(batch)
+    return batch
+
+
+@trio.lowlevel.enable_ki_protection
+async def drive(batch: Batch, scope: ScopeView) -> BatchOutcome:
+    """Run a batch; if nobody has entered the scope, in that. What is to be raised is in ``batch.failure``."""
+    if isinstance(scope, trio.CancelScope) and _is_new(scope):
         with scope:
-            return await drive(scope, *options)
-    return await drive(scope, *options)
+            await batch.run()
+    else:
+        await batch.run()
+    results = cast("list[ToolResult]", batch.results)
+    return BatchOutcome(
+        results=tuple(results),
+        contexts=tuple(context for result in results for context in result.contexts),
+        concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in results),
+        cancelled=batch.cancelled,
+    )
 
 
-def check_bounds(
-    calls: Sequence[ToolCall], max_parallel: int, limits: Mapping[str, int] | None
-) -> tuple[ToolCall, ...]:
-    """The calls, if they are such and the bounds are numbers.
+def _is_new(scope: ScopeView) -> bool:
+    return isinstance(scope, trio.CancelScope) and scope.is_relative is not None
 
-    Raises:
-        ValueError: If a bound is no positive integer.
-        TypeError: If one is no call.
-    """
-    bounds = {"max_parallel": max_parallel, **{f"limits[{name!r}]": bound for name, bound in (limits or {}).items()}}
+
+def _checked(calls: Sequence[ToolCall], max_parallel: int, limits: Mapping[str, int]) -> tuple[ToolCall, ...]:
+    """The calls, if they are such and the bounds are numbers."""
+    bounds = {"max_parallel": max_parallel, **{f"limits[{name!r}]": bound for name, bound in limits.items()}}
     for name, bound in bounds.items():
         if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
             raise ValueError(f"{name} must be a positive integer, not {bound!r}")
@@ -104,31 +139,3 @@ def check_bounds(
         if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance] - before anything runs
             raise TypeError(f"a batch is made of ToolCall objects; number {index} is {call!r}")
     return calls
-
-
-@trio.lowlevel.enable_ki_protection
-async def drive(
-    scope: ScopeView,
-    registry: ToolRegistry,
-    calls: tuple[ToolCall, ...],
-    max_parallel: int,
-    limits: Mapping[str, int],
-    fail_fast: bool,
-    control: BatchControl | None,
-    told: Told,
-) -> BatchOutcome:
-    """Run a batch in a scope that has been entered."""
-    deadline_in_reach(scope)
-    batch = Batch(registry, calls, scope, max_parallel=max_parallel, limits=limits, fail_fast=fail_fast, told=told)
-    if control is not None:
-        control.lead(batch)
-    await batch.run()
-    if batch.failure is not None:
-        raise batch.failure
-    results = cast("list[ToolResult]", batch.results)
-    return BatchOutcome(
-        results=tuple(results),
-        contexts=tuple(context for result in results for context in result.contexts),
-        concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in results),
-        cancelled=batch.cancelled,
-    )
