@@ -122,8 +122,9 @@ class Batch:
         while (index := planner.granted()) is not None:
             if (prepared := self._queued.pop(index, None)) is not None:
                 self._spawn(prepared)
-            else:
-                self._parked.pop(index).set()
+            elif (granted := self._parked.pop(index, None)) is not None:
+                granted.set()
+            # else it was cancelled, and is on its way to give back what it has just got
         while planner.may_start() and not (holds_back is not None and holds_back()):
             if not self._start_next():
                 return
@@ -151,7 +152,7 @@ class Batch:
         self._first[call.id] = index
         self._tell(self._told.start, index, call)
         prepared = _Prepared(index, request, decided)
-        if decided[1].gated or self._planner.passed(index):
+        if decided[1].gated or self._planner.passed(index) or call.id in self._unwanted:
             self._spawn(prepared)
         else:
             self._queued[index] = prepared
