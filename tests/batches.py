@@ -25,12 +25,8 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
     """Run ``main`` on a virtual clock. A batch that hangs is an error, though no cancellation would end it."""
 
     async def guarded() -> T:
-        task = trio.lowlevel.current_task()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watchdog, task)
-            result = await main()
-            nursery.cancel_scope.cancel()
-        return result
+        trio.lowlevel.spawn_system_task(_watchdog, trio.lowlevel.current_task())
+        return await main()
 
     return trio.run(guarded, clock=trio.testing.MockClock(autojump_threshold=0))
 

@@ -285,6 +285,8 @@ class Batch:
             for call in tuple(self._running.values()):
                 call.state.note_caller(offered)
             self._cancelled_by_caller(offered.reason)
+            # Not at once: Trio is going through the tasks of this nursery, and none may come to them meanwhile.
+            trio.lowlevel.current_trio_token().run_sync_soon(self.advance)
         else:
             self._interrupted(offered)
 
@@ -294,7 +296,6 @@ class Batch:
         self._stop(cause)
         self._planner.halted = True
         self._halted = self._halted or cause
-        self.advance()
 
     def _failed(self, index: int) -> None:
         if self._fail_fast and self._halted is None:
