@@ -88,15 +88,14 @@ class Batch:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Make the calls. A checkpoint if there is one; raises nothing, see :attr:`failure`."""
-        if expired() or self._scope.cancel_called:
-            self._cancelled_by_caller(None)
+        self._look()
         async with trio.open_nursery() as self._nursery:
             self.advance()
             await self.watcher.run()
         for index in range(self._planner.next, len(self._calls)):  # what has not started
             self._skip(index)
             self._commit_ready()
-        self.cancelled = self.cancelled or expired() or self._scope.cancel_called
+        self.cancelled = self.cancelled or self._is_cancelled()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -106,10 +105,12 @@ class Batch:
         if self._advancing or self._nursery is None:
             return
         self._advancing = True
-        while self._again:
-            self._again = False
-            self._context.run(self._advance)
-        self._advancing = False
+        try:
+            while self._again:
+                self._again = False
+                self._context.run(self._advance)
+        finally:
+            self._advancing = False
         if self._planner.drained:
             self.watcher.end()
 
@@ -127,7 +128,8 @@ class Batch:
             # else it was cancelled, and is on its way to give back what it has just got
         while planner.may_start() and not (holds_back is not None and holds_back()):
             if not self._start_next():
-                return
+                break
+            self._look()
         if self._halted is not None and self._queued:
             self._cut_queued()
 
@@ -146,7 +148,11 @@ class Batch:
             self._commit_ready()
             return True
         decided = (self._registry.get(call.name), self._registry.stages())
-        request, mode = classified(call, decided[0])
+        try:
+            request, mode = classified(call, decided[0])
+        except BaseException as interrupt:  # of the tool's own function
+            self._interrupted(interrupt)
+            return False
         if not self._planner.start(mode, call.name):
             return False
         self._first[call.id] = index
@@ -289,6 +295,14 @@ class Batch:
             trio.lowlevel.current_trio_token().run_sync_soon(self.advance)
         else:
             self._interrupted(offered)
+
+    def _is_cancelled(self) -> bool:
+        return expired() or self._scope.cancel_called
+
+    def _look(self) -> None:
+        """See a cancellation of which nothing arrives, as the batch's own task has not begun to wait: it runs."""
+        if not self.watcher.parked and not self.cancelled and self._is_cancelled():
+            self._cancelled_by_caller(None)
 
     def _cancelled_by_caller(self, reason: str | None) -> None:
         self.cancelled = True
