@@ -6,9 +6,10 @@ Read :meth:`Call.execute` first; the other methods are in the order in which it 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import attrs
 import trio
 
 from ._after import Judgement
@@ -36,21 +37,19 @@ __all__ = ["Call", "Course"]
 _log = logging.getLogger("trio_tools")
 
 
-class Course(Protocol):
-    """Who leads the call of a batch: when it may go to work, and when it is its turn to be judged."""
+@attrs.frozen(eq=False)
+class Course:
+    """Who leads the call of a batch: when it may go to work, and when it is its turn to be judged.
 
-    @property
-    def watcher(self) -> Watcher:
-        """That of the whole batch."""
-        ...
+    Attributes:
+        watcher: That of the whole batch.
+        passed: The gates are passed: wait until the call may go to work. A checkpoint unless it may at once.
+        turn: The work is answered, with a failure or not: wait for the after policies' turn. No cancellation ends it.
+    """
 
-    async def passed(self) -> None:
-        """The gates are passed: wait until the call may go to work. A checkpoint unless it may at once."""
-        ...
-
-    async def turn(self, *, failed: bool) -> None:
-        """The work is answered: wait for the after policies' turn. No cancellation ends it."""
-        ...
+    watcher: Watcher
+    passed: Callable[[], Awaitable[None]]
+    turn: Callable[[bool], Awaitable[None]]
 
 
 class Home(Protocol):
@@ -247,7 +246,7 @@ class Call:
         self.phase = Phase.AFTER
         result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         if self._course is not None:
-            await self._course.turn(failed=result.is_error)
+            await self._course.turn(result.is_error)
             result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         self._settled(Settled(Event.DECIDED, result))
         try:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextvars
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import attrs
 import trio
 
-from ._call import Call
+from ._call import Call, Course
 from ._callbacks import Told, graver, told
 from ._concurrency import classified
 from ._lifecycle import aborted
@@ -88,15 +89,14 @@ class Batch:
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Make the calls. A checkpoint if there is one; raises nothing, see :attr:`failure`."""
-        if expired() or self._scope.cancel_called:
-            self._halt_for(CancelCause(source="caller"))
+        self._look()
         async with trio.open_nursery() as self._nursery:
             self.advance()
             await self.watcher.run()
         for index in range(self._planner.next, len(self._calls)):  # what has not started
             self._skip(index)
             self._commit_ready()
-        self.cancelled = self.cancelled or expired() or self._scope.cancel_called
+        self.cancelled = self.cancelled or self._is_cancelled()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -106,10 +106,12 @@ class Batch:
         if self._advancing or self._nursery is None:
             return
         self._advancing = True
-        while self._again:
-            self._again = False
-            self._context.run(self._advance)
-        self._advancing = False
+        try:
+            while self._again:
+                self._again = False
+                self._context.run(self._advance)
+        finally:
+            self._advancing = False
         if self._planner.drained:
             self.watcher.end()
 
@@ -122,11 +124,13 @@ class Batch:
         while (index := planner.granted()) is not None:
             if (prepared := self._queued.pop(index, None)) is not None:
                 self._spawn(prepared)
-            else:
-                self._parked.pop(index).set()
+            elif (granted := self._parked.pop(index, None)) is not None:
+                granted.set()
+            # else it was cancelled, and is on its way to give back what it has just got
         while planner.may_start() and not (holds_back is not None and holds_back()):
             if not self._start_next():
-                return
+                break
+            self._look()
         if self._halted is not None and self._queued:
             self._cut_queued()
 
@@ -145,13 +149,17 @@ class Batch:
             self._commit_ready()
             return True
         decided = (self._registry.get(call.name), self._registry.stages())
-        request, mode = classified(call, decided[0])
+        try:
+            request, mode = classified(call, decided[0])
+        except BaseException as interrupt:  # of the tool's own function
+            self._interrupted(interrupt)
+            return False
         if not self._planner.start(mode, call.name):
             return False
         self._first[call.id] = index
         self._tell(self._told.start, index, call)
         prepared = _Prepared(index, request, decided)
-        if decided[1].gated or self._planner.passed(index):
+        if decided[1].gated or self._planner.passed(index) or call.id in self._unwanted:
             self._spawn(prepared)
         else:
             self._queued[index] = prepared
@@ -186,7 +194,7 @@ class Batch:
             self._scope,
             deadline=trio.current_effective_deadline(),
             decided=prepared.decided,
-            course=_Course(self, index),
+            course=Course(self.watcher, partial(self._passed, index), partial(self._turn, index)),
         )
         cut = self._halted or self._unwanted.get(request.id)
         if cut is not None:
@@ -207,7 +215,7 @@ class Batch:
             self._failed(index)
         self.advance()
 
-    async def passed(self, index: int) -> None:
+    async def _passed(self, index: int) -> None:
         """The gates of a call are passed; wait until it may go to work."""
         if self._planner.passed(index):
             self.advance()
@@ -219,7 +227,7 @@ class Batch:
         finally:
             self._parked.pop(index, None)
 
-    async def turn(self, index: int, *, failed: bool) -> None:
+    async def _turn(self, index: int, failed: bool) -> None:
         """The work of a call is answered; wait until all before it are committed. No cancellation ends that."""
         self._planner.answered(index)
         if failed:
@@ -284,18 +292,26 @@ class Batch:
     def _offered(self, offered: BaseException) -> None:
         """What arrives where the batch's own task waits.
 
-        This runs inside whatever cancels, where no task may be started. The calls that run notice, and they go on.
+        This runs inside whatever cancels. Trio may be going through the tasks of this nursery, and none may come to
+        them meanwhile: what is to be done about it is done in the next step.
         """
         if isinstance(offered, trio.Cancelled):
             self.cancelled = True
             for call in tuple(self._running.values()):
                 call.state.note_caller(offered)
             self._halt_for(CancelCause(source="caller", reason=offered.reason))
-            self._again = True
         else:
             self._interrupted(offered)
-        if self._planner.drained:
-            self.watcher.end()
+        trio.lowlevel.current_trio_token().run_sync_soon(self.advance)
+
+    def _is_cancelled(self) -> bool:
+        return expired() or self._scope.cancel_called
+
+    def _look(self) -> None:
+        """See a cancellation of which nothing arrives, as the batch's own task has not begun to wait: it runs."""
+        if not self.watcher.parked and not self.cancelled and self._is_cancelled():
+            self.cancelled = True
+            self._halt_for(CancelCause(source="caller"))
 
     def _failed(self, index: int) -> None:
         if self._fail_fast and self._halted is None:
@@ -310,21 +326,3 @@ class Batch:
         """Something is to be raised when everything is committed."""
         self.failure = graver(self.failure, error)
         self._halt(CancelCause(source="interrupt"))
-
-
-@attrs.frozen(eq=False)
-class _Course:
-    """A ``Course``, as a call sees its batch."""
-
-    batch: Batch
-    index: int
-
-    @property
-    def watcher(self) -> Watcher:
-        return self.batch.watcher
-
-    async def passed(self) -> None:
-        await self.batch.passed(self.index)
-
-    async def turn(self, *, failed: bool) -> None:
-        await self.batch.turn(self.index, failed=failed)
