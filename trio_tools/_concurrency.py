@@ -31,10 +31,10 @@ def classified(call: ToolCall, tool: ToolDefinition | None) -> tuple[ToolCall, M
         return call, "exclusive"
     try:
         answer: object = tool.concurrency(arguments)
-        hash(answer)
+        if isinstance(answer, Keyed):
+            hash(answer)  # it is to be looked up
+            return call, answer
     except Exception:
         return call, "exclusive"
-    if isinstance(answer, Keyed) or answer == "parallel":
-        return call, answer if isinstance(answer, Keyed) else "parallel"
     discard(answer)
-    return call, "exclusive"
+    return call, "parallel" if isinstance(answer, str) and answer == "parallel" else "exclusive"

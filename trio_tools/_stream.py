@@ -60,7 +60,7 @@ class BatchStream:
         self._buffer = buffer
         self._send, self._receive = trio.open_memory_channel[BatchEvent](math.inf)
         self._left = False
-        self.batch: Batch | None = None
+        self.batch: Batch  # set before anybody reads
         self._outcome: BatchOutcome | None = None
 
     @property
@@ -83,15 +83,14 @@ class BatchStream:
             event = await self._receive.receive()
         except trio.EndOfChannel:
             raise StopAsyncIteration from None
-        if self.batch is not None:
-            self.batch.advance()  # there is room again
+        self.batch.advance()  # there is room again
         return event
 
     def told(self) -> Told:
         """What fills the stream."""
 
         def put(event: BatchEvent) -> None:
-            if not self._left:
+            if not self._left:  # else nobody reads
                 self._send.send_nowait(event)
 
         return Told(
@@ -107,8 +106,7 @@ class BatchStream:
     def leave(self) -> None:
         """Nobody reads any more."""
         self._left = True
-        if self.batch is not None:
-            self.batch.advance()
+        self.batch.advance()
 
     def end(self, outcome: BatchOutcome) -> None:
         """No event will follow."""

@@ -152,7 +152,7 @@ def _result(part: _Part) -> Message:
             return {"role": "tool", "tool_call_id": part.call_id, "content": _NO_RESULT}
         case "responses":
             return {"type": "function_call_output", "call_id": part.call_id, "output": _NO_RESULT}
-        case "blocks":
+        case _:
             return {"type": "tool_result", "tool_use_id": part.call_id, "content": _NO_RESULT, "is_error": True}
 
 
