@@ -32,10 +32,17 @@ def test_a_classifier_gets_the_snapshot_that_the_call_will_run_with(mode: Any) -
     assert CALL.arguments is not call.arguments
 
 
-@pytest.mark.parametrize("answer", [True, None, "often", 3, Keyed([])])
+UNHASHABLE: Any = []
+
+
+@pytest.mark.parametrize("answer", [True, None, "often", 3, Keyed(UNHASHABLE)])
 def test_an_answer_that_makes_no_sense_means_exclusive(answer: Any) -> None:
     """Section 8; a key that has no hash is none."""
-    assert classified(CALL, waits(concurrency=lambda _: answer))[1] == "exclusive"
+
+    def classify(_: object) -> object:
+        return answer
+
+    assert classified(CALL, waits(concurrency=classify))[1] == "exclusive"
 
 
 def test_a_classifier_that_is_async_means_exclusive_and_warns_of_nothing() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
-from ._json import NotJsonError, freeze
+from ._json import FrozenJson, NotJsonError, freeze
 from ._pipeline import discard
 from ._planner import Mode
 from ._request import Malformed, ToolCall
@@ -29,8 +31,9 @@ def classified(call: ToolCall, tool: ToolDefinition | None) -> tuple[ToolCall, M
     call = attrs.evolve(call, arguments=arguments)
     if tool.concurrency == "exclusive":
         return call, "exclusive"
+    classify: Callable[[FrozenJson], object] = tool.concurrency  # whatever it has promised
     try:
-        answer: object = tool.concurrency(arguments)
+        answer = classify(arguments)
         if isinstance(answer, Keyed):
             hash(answer)  # it is to be looked up
             return call, answer
