@@ -94,8 +94,7 @@ async def asks(execution: ToolExecution, call_next: Any) -> BeforeDecision:
 
 
 async def around(dispatch: ToolDispatch, call_next: Any) -> ToolResult:
-    with trio.CancelScope() as scope:
-        scope.shield = True
+    with trio.CancelScope(shield=True):
         await trio.sleep(1)
     result = await call_next()
     with trio.CancelScope(shield=True):
