@@ -181,7 +181,9 @@ def test_ctrl_c_inside_what_a_batch_calls_is_kept_until_the_batch_has_settled(mo
     async def main() -> list[ToolResult]:
         registry = ToolRegistry([waits("work", classify, seen.body)])
         registry.observe(lambda execution, result: seen.published.append(execution.call_id))
-        registry.observe(lambda execution, result: strike() if moment == "observer" else None)
+        registry.observe(
+            lambda execution, result: strike() if (moment, len(seen.published)) == ("observer", 1) else None
+        )
         return await struck(registry, asked("a", "b", "c"), seen, None, on_start=start, on_commit=commit)
 
     results = run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import attrs
 
@@ -31,7 +32,7 @@ def classified(call: ToolCall, tool: ToolDefinition | None) -> tuple[ToolCall, M
     call = attrs.evolve(call, arguments=arguments)
     if tool.concurrency == "exclusive":
         return call, "exclusive"
-    classify: Callable[[FrozenJson], object] = tool.concurrency  # whatever it has promised
+    classify = cast("Callable[[FrozenJson], object]", tool.concurrency)  # whatever it has promised
     try:
         answer = classify(arguments)
         if isinstance(answer, Keyed):
