@@ -96,7 +96,7 @@ class Batch:
         for index in range(self._planner.next, len(self._calls)):  # what has not started
             self._skip(index)
             self._commit_ready()
-        self.cancelled = self.cancelled or self._is_cancelled()
+        self._look()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
@@ -304,12 +304,9 @@ class Batch:
             self._interrupted(offered)
         trio.lowlevel.current_trio_token().run_sync_soon(self.advance)
 
-    def _is_cancelled(self) -> bool:
-        return expired() or self._scope.cancel_called
-
     def _look(self) -> None:
-        """See a cancellation of which nothing arrives, as the batch's own task has not begun to wait: it runs."""
-        if not self.watcher.parked and not self.cancelled and self._is_cancelled():
+        """See a cancellation of which nothing arrives: the batch's own task runs, it does not wait yet, or no more."""
+        if not self.watcher.parked and not self.cancelled and (expired() or self._scope.cancel_called):
             self.cancelled = True
             self._halt_for(CancelCause(source="caller"))
 
