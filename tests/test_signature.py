@@ -12,6 +12,7 @@ import functools
 import json
 import pathlib
 import pickle
+import sys
 import typing
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -179,6 +180,55 @@ class Undecorated(Place):
 
     def __init__(self, city: str) -> None:
         super().__init__(city.upper(), 7)
+
+
+class Number(msgspec.Struct, tag=True):
+    value: int
+
+
+class Sum(msgspec.Struct, tag=True):
+    left: Number | Sum | Product
+    right: Number | Sum | Product
+
+
+class Product(msgspec.Struct, tag=True):
+    left: Number | Sum | Product
+    right: Number | Sum | Product
+
+
+@dataclasses.dataclass
+class Leaf:
+    value: int
+
+
+@dataclasses.dataclass
+class Plus:
+    op: Literal["+"]
+    left: Leaf | Plus | Times
+
+
+@dataclasses.dataclass
+class Times:
+    op: Literal["*"]
+    left: Leaf | Plus | Times
+
+
+@dataclasses.dataclass
+class One:
+    left: Leaf | One | Other
+
+
+@dataclasses.dataclass
+class Other:
+    left: Leaf | One | Other
+
+
+class WithX(TypedDict):
+    left: int | WithX | WithY
+
+
+class WithY(TypedDict):
+    left: int | WithX | WithY
 
 
 class Picky(tuple[int, ...]):
@@ -441,6 +491,106 @@ def test_no_branch_of_a_union_is_reached_by_coercion() -> None:
     assert received(int | uuid.UUID | str, "5") == "5"
     assert received(bool | float, 1) == 1
     assert type(received(bool | float, 1)) is not bool
+
+
+def calls_made(function: Callable[[], object]) -> int:
+    """How many calls it takes, of Python functions and of others."""
+    count = 0
+
+    def profile(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def nested(depth: int, outer: dict[str, object], inner: object) -> Any:
+    value = inner
+    for _ in range(depth):
+        value = {**outer, "left": value}
+    return value
+
+
+RECURSIVE_UNIONS: dict[str, tuple[Any, dict[str, object], dict[str, object]]] = {
+    "tagged": (
+        Number | Sum | Product,
+        {"type": "Product", "right": {"type": "Number", "value": 1}},
+        {"type": "Number", "value": 1},
+    ),
+    "with a fixed key": (Leaf | Plus | Times, {"op": "*"}, {"value": 1}),
+    "not to be told apart": (Leaf | One | Other, {}, {"value": 1}),
+}
+
+
+@pytest.mark.parametrize(("annotation", "outer", "leaf"), RECURSIVE_UNIONS.values(), ids=RECURSIVE_UNIONS)
+def test_a_union_that_contains_itself_is_read_and_explained_in_proportion_to_the_depth(
+    annotation: Any, outer: dict[str, object], leaf: dict[str, object]
+) -> None:
+    signature = of(annotation)
+    counts: dict[str, list[int]] = {"good": [], "bad": [], "back": []}
+    for depth in (30, 60, 120):
+        good, bad = (freeze({"x": nested(depth, outer, each)}) for each in (leaf, {**leaf, "value": "x"}))
+        received: list[Any] = []
+        counts["good"].append(calls_made(lambda: received.append(signature.bind(good)["x"])))  # noqa: B023
+        counts["back"].append(calls_made(lambda: signature.to_json(received[0])))  # noqa: B023
+        assert signature.to_json(received[0]) == cast("Any", good)["x"]
+        refused: list[pytest.ExceptionInfo[ArgumentsError]] = []
+
+        def refuse() -> None:
+            with pytest.raises(ArgumentsError) as caught:
+                signature.bind(bad)  # noqa: B023
+            refused.append(caught)  # noqa: B023
+
+        counts["bad"].append(calls_made(refuse))
+        assert len(refused[0].value.violations) == 1
+        assert refused[0].value.violations[0].startswith("$.x")
+    for kind, (short, twice, long) in counts.items():
+        assert twice < 3 * short, kind
+        assert long < 3 * twice, kind
+
+
+def test_a_wrong_leaf_of_a_union_that_contains_itself_is_named() -> None:
+    assert refused(Leaf | Plus | Times, nested(40, {"op": "*"}, {"value": "x"})) == [
+        "$.x" + ".left" * 40 + '.value: "x" is not of type "integer"'
+    ]
+
+
+def test_typed_dicts_that_contain_each_other_are_written_in_proportion_to_the_depth() -> None:
+    signature = of(WithX | WithY)
+    good, bad = nested(100, {}, 1), nested(100, {}, "x")
+    assert signature.to_json(good) == good
+    with pytest.raises(ReturnError, match=r"^\$: .* fits none of the types of the union$"):
+        signature.to_json(bad)
+    assert calls_made(lambda: signature.to_json(good)) < 20_000
+
+
+def test_what_looks_like_one_type_of_a_union_is_explained_by_it() -> None:
+    assert of(Entry | list[int] | None).to_json({"key": "k"}) == {"key": "k"}
+    for value, told in (
+        ({"key": 1}, r"\$\.key: 1 is not of type"),
+        ([1, "x"], r'\$\[1\]: "x" is not of type'),
+        ({"kez": 1}, "fits none of the types"),
+    ):
+        with pytest.raises(ReturnError, match=told):
+            of(Entry | list[int] | None).to_json(value)
+    with pytest.raises(ReturnError, match=r'\$\[0\]: "x" is not of type'):
+        of(set[int] | dict[str, int]).to_json({"x"})
+    with pytest.raises(ReturnError, match=r'\$\[1\]: "x" is not of type'):
+        of(tuple[int, int] | dict[str, int]).to_json((1, "x"))
+    with pytest.raises(ReturnError, match=r'\$\.a: "x" is not of type'):
+        of(tuple[int, int] | dict[str, int]).to_json({"a": "x"})
+    assert of(pathlib.Path | Annotated[uuid.UUID, "u"]).to_json(pathlib.Path("a")) == "a"
+    assert of(Literal["a"] | datetime.date).to_json("a") == "a"
+    with pytest.raises(ReturnError, match=r'\$\[0\]: "x" fits none of the types'):
+        of(Leaf | Rows[int]).to_json(["x"])
+    with pytest.raises(ReturnError, match=r"expected date, got 1"):
+        of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])
+    assert refused(datetime.date | uuid.UUID, "soon")[0].startswith('$.x: "soon" is no date')
 
 
 def test_what_a_function_receives_is_its_own_to_change() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import pytest
@@ -57,6 +57,28 @@ class Strange(pydantic.BaseModel):
     @classmethod
     def _check(cls, a: int) -> int:
         raise RuntimeError("out of order")
+
+
+class Term(pydantic.BaseModel):
+    of: Term | Factor | int
+
+
+class Factor(pydantic.BaseModel):
+    of: Term | Factor | int
+
+
+class B(pydantic.BaseModel):
+    kind: Literal["b"]
+    of: list[Annotated[B | C, pydantic.Field(discriminator="kind")]]
+
+
+class C(pydantic.BaseModel):
+    kind: Literal["c"]
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class Formula(pydantic.BaseModel):
+    of: Annotated[B | C, pydantic.Field(discriminator="kind")]
 
 
 @pydantic.dataclasses.dataclass
@@ -145,6 +167,22 @@ def test_a_model_stands_in_unions_and_in_pydantic_dataclasses() -> None:
     assert inspect_function(checked).bind(freeze({"x": {"a": 1}})) == {"x": Checked(1)}
     assert inspect_function(checked).to_json(Checked(1)) == {"a": 1}
     assert refused({"a": 0}, checked) == ["$.x.a: 0 is less than the minimum of 1"]
+
+
+def test_a_union_of_models_that_contain_it_needs_a_discriminator() -> None:
+    def plain(x: Term) -> None: ...
+
+    def told_apart(x: Formula) -> Formula: ...
+
+    with pytest.raises(TypeError, match=r"Term holds a union .* Term \| Factor, .*discriminator="):
+        inspect_function(plain)
+    sent: dict[str, Any] = {"kind": "c"}
+    for _ in range(50):
+        sent = {"kind": "b", "of": [sent]}
+    signature = inspect_function(told_apart)
+    got = signature.bind(freeze({"x": {"of": sent}}))["x"]
+    assert signature.to_json(got) == {"of": sent}
+    assert len(refused({"of": {"kind": "b", "of": [{"kind": "b", "of": [{"kind": "c", "no": 1}]}]}}, told_apart)) == 1
 
 
 def test_a_result_of_another_class_or_with_wrong_values_is_refused() -> None:

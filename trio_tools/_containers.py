@@ -44,6 +44,9 @@ class Array(Shape):
     def parts(self) -> Iterable[Shape]:
         return (self.item,)
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, AbstractSet if in_python and self._is_set() else (list, tuple))
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         items = self.item.schema(definitions)
         return {**self.base, "items": items} if items else dict(self.base)
@@ -55,13 +58,16 @@ class Array(Shape):
         return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
-        if "uniqueItems" not in self.base:
+        if not self._is_set():
             elements = _elements(value, where, problems) or ()
             return [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
         if not isinstance(value, AbstractSet):
             return problems.mismatch(where, f"expected a set, got {show(value)}")
         members = enumerate(cast("AbstractSet[object]", value))
         return _ordered([self.item.encode(each, (where, index), problems) for index, each in members])
+
+    def _is_set(self) -> bool:
+        return "uniqueItems" in self.base
 
 
 def _ordered(items: list[Any]) -> list[Any]:
@@ -89,6 +95,9 @@ class Row(Shape):
 
     def parts(self) -> Iterable[Shape]:
         return self.items
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, (list, tuple))
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         items = [item.schema(definitions) for item in self.items]
@@ -124,6 +133,9 @@ class Map(Shape):
 
     def parts(self) -> Iterable[Shape]:
         return (self.key, self.value)
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, Mapping)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         schema = dict(self.base)
@@ -169,6 +181,9 @@ class Union(Shape):
     def parts(self) -> Iterable[Shape]:
         return self.branches
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return any(branch.resembles(value, in_python=in_python) for branch in self.branches)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         forms: list[JsonSchema] = []
         for branch in self.branches:
@@ -181,8 +196,9 @@ class Union(Shape):
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         # A number goes to the branch of its own kind, if there is one: 5.0 stays a float in `int | float`.
-        branches = sorted(self.branches, key=lambda branch: _is_other_number(branch, value))
-        return self._first(branches, "decode", value, where, problems)
+        alike = [branch for branch in self.branches if branch.resembles(value, in_python=False)]
+        alike.sort(key=lambda branch: _is_other_number(branch, value))
+        return self._first(alike, "decode", value, where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         # A base class takes an instance of its subclass too, and would leave out what the subclass adds.
@@ -190,22 +206,31 @@ class Union(Shape):
             cls = getattr(core(branch), "cls", None)
             if cls is type(value) and cls is not dict:  # typed dicts are all of that class
                 return branch.encode(value, where, problems)
-        return self._first(self.branches, "encode", value, where, problems)
+        alike = [branch for branch in self.branches if branch.resembles(value, in_python=True)]
+        return self._first(alike, "encode", value, where, problems)
 
-    @staticmethod
-    def _first(branches: Iterable[Shape], step: str, value: object, where: Location, problems: Problems) -> Any:
-        refused: Problems | None = None
-        for branch in branches:
-            attempt = Problems()
-            converted = getattr(branch, step)(value, where, attempt)
-            if not len(attempt):
-                return converted
-            if not attempt.mismatches and refused is None:
-                refused = attempt  # of the right form, and yet no value of that type: the one that was meant
-        if refused is None:
-            return problems.mismatch(where, f"{show(value)} fits none of the types of the union")
-        problems.refusals.extend(refused.refusals)
-        return None
+    def _first(self, alike: Sequence[Shape], step: str, value: object, where: Location, problems: Problems) -> Any:
+        """What the first of some branches makes of the value that takes it."""
+        if len(alike) == 1:
+            return getattr(alike[0], step)(value, where, problems)
+        key = (self, where, id(value))  # the value is kept with it, so that the number stays its own
+        if key not in problems.attempts:
+            answer, found = None, Problems()
+            for branch in alike:
+                attempt = Problems(problems.attempts)
+                converted = getattr(branch, step)(value, where, attempt)
+                if not len(attempt):
+                    answer, found = converted, attempt
+                    break
+                if not attempt.mismatches and not len(found):
+                    found = attempt  # of the right form, and yet no value of that type: the one that was meant
+            else:
+                if not len(found):
+                    found.mismatch(where, f"{show(value)} fits none of the types of the union")
+            problems.attempts[key] = (answer, found, value)
+        answer, found, _ = problems.attempts[key]
+        problems.extend(found)
+        return answer
 
 
 def _is_other_number(branch: Shape, value: object) -> bool:
@@ -229,6 +254,9 @@ class Recursive(Shape):
 
     def parts(self) -> Iterable[Shape]:
         return (self.inner,)
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self.inner.resembles(value, in_python=in_python)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return definitions.inline(self, self.name, lambda: self.inner.schema(definitions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import attrs
@@ -10,6 +10,7 @@ import msgspec
 
 from ._errors import describe
 from ._json import thaw
+from ._namespaces import NoSchemaError
 from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
 from ._violations import show
 
@@ -32,15 +33,65 @@ def _adapter(cls: type) -> Any:
     return pydantic.TypeAdapter(cls)
 
 
+def _reader(model: Model) -> Any:
+    adapter = _adapter(model.cls)
+    _check_unions(model.cls, adapter.json_schema())
+    return adapter
+
+
+def _check_unions(cls: type, whole: JsonSchema) -> None:
+    """Refuse a union of models that contain it: pydantic tries each, and in each everything that it contains."""
+    defined = cast("Mapping[str, object]", whole.get("$defs", {}))
+    reached = {name: set(_references(part)) for name, part in defined.items()}
+    for _ in defined:
+        reached = {name: found.union(*(reached[each] for each in found)) for name, found in reached.items()}
+    for name, part in defined.items():
+        for forms in _unions(part):
+            again = [form for form in forms if name in reached[form] or form == name]
+            if len(again) > 1:
+                raise NoSchemaError(
+                    f"{cls.__name__} holds a union of models that contain it, {' | '.join(again)}, and reading it would"
+                    " take twice as long with every level: give each model a field such as kind: Literal[...], and"
+                    ' write Annotated[... | ..., Field(discriminator="kind")]'
+                )
+
+
+def _references(part: Any) -> Iterator[str]:
+    """The names of the definitions that a part of a schema refers to."""
+    if isinstance(part, dict):
+        items = cast("dict[str, Any]", part)
+        if isinstance(target := items.get("$ref"), str):
+            yield target.rpartition("/")[2]
+        part = list(items.values())
+    if isinstance(part, list):
+        for each in cast("list[Any]", part):
+            yield from _references(each)
+
+
+def _unions(part: Any) -> Iterator[list[str]]:
+    """For each union in a part of a schema, the names of the definitions among its forms."""
+    if isinstance(part, dict):
+        items = cast("dict[str, Any]", part)
+        if isinstance(forms := items.get("anyOf"), list):
+            yield [name for form in cast("list[JsonSchema]", forms) if "$ref" in form for name in _references(form)]
+        part = list(items.values())
+    if isinstance(part, list):
+        for each in cast("list[Any]", part):
+            yield from _unions(each)
+
+
 @attrs.frozen(eq=False)
 class Model(Shape):
     """A pydantic model, read and written by pydantic: strictly, as JSON."""
 
     cls: type
-    adapter: Any = attrs.field(init=False, default=attrs.Factory(lambda self: _adapter(self.cls), takes_self=True))
+    adapter: Any = attrs.field(init=False, default=attrs.Factory(_reader, takes_self=True))
 
     def is_native(self) -> bool:
         return False
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, self.cls) or not in_python
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         mode = "serialization" if definitions.of_results else "validation"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
 from ._json_text import json_path
-from ._violations import Step, Violation
+from ._violations import Step, Violation, unknown_key
 
 __all__ = [
     "Definitions",
@@ -42,33 +42,43 @@ class Problems:
     Attributes:
         mismatches: What a check against the schema finds too.
         refusals: What only the conversion finds: texts that are no datetime, validators that raise.
+        attempts: What came of the unions of which several types had to be tried: each is tried once at each place,
+            however many attempts there are at what is around it.
     """
 
-    __slots__ = ("mismatches", "refusals")
+    __slots__ = ("attempts", "mismatches", "refusals")
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: dict[object, Any] | None = None) -> None:
         self.mismatches: list[Violation] = []
         self.refusals: list[Violation] = []
+        self.attempts: dict[object, Any] = {} if attempts is None else attempts
 
     def __len__(self) -> int:
         return len(self.mismatches) + len(self.refusals)
 
     def mismatch(self, where: Location, text: str) -> None:
-        self.mismatches.append(_violation(where, text))
+        self.mismatches.append(Violation(_path(where), text))
+
+    def unknown_key(self, where: Location, key: str, known: Collection[str]) -> None:
+        self.mismatches.append(unknown_key(_path(where), key, known))
 
     def refuse(self, where: Location, text: str) -> None:
-        self.refusals.append(_violation(where, text))
+        self.refusals.append(Violation(_path(where), text))
+
+    def extend(self, other: Problems) -> None:
+        self.mismatches.extend(other.mismatches)
+        self.refusals.extend(other.refusals)
 
     def all(self) -> list[Violation]:
         return [*self.mismatches, *self.refusals]
 
 
-def _violation(where: Location, text: str) -> Violation:
+def _path(where: Location) -> str:
     steps: list[Step] = []
     while where is not None:
         where, step = where
         steps.append(step)
-    return Violation(json_path(reversed(steps)), text)
+    return json_path(reversed(steps))
 
 
 class Definitions:
@@ -117,6 +127,15 @@ class Shape(ABC):
         """The shapes that this one is made of."""
         return ()
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        """Whether a value may be of this type by its surface: its kind, its keys, a tag among them.
+
+        Args:
+            value: Frozen JSON, or what a function returned.
+            in_python: Whether it is the latter.
+        """
+        return True
+
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
         """The JSON Schema; a new one each time."""
@@ -151,6 +170,9 @@ class Noted(Shape):
 
     def parts(self) -> Iterable[Shape]:
         return (self.inner,)
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self.inner.resembles(value, in_python=in_python)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {**self.inner.schema(definitions), **self.notes}
