@@ -42,6 +42,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from trio_tools._classes import start_record
 from trio_tools._json import FrozenJson, freeze
 from trio_tools._signature import ArgumentsError, ReturnError, Signature, inspect_function
 
@@ -589,7 +590,7 @@ def test_what_looks_like_one_type_of_a_union_is_explained_by_it() -> None:
     with pytest.raises(ReturnError, match=r'\$\[0\]: "x" fits none of the types'):
         of(Leaf | Rows[int]).to_json(["x"])
     with pytest.raises(ReturnError, match=r"expected date, got 1"):
-        of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])
+        of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])  # noqa: UP045 - it has no |
     assert refused(datetime.date | uuid.UUID, "soon")[0].startswith('$.x: "soon" is no date')
 
 
@@ -622,6 +623,38 @@ def test_classes_that_do_more_than_hold_values_are_made_by_their_constructor() -
     assert received(Computed, {"base": 2}).double == 4
     assert received(Undecorated, {"city": "rome"}) == Undecorated("rome")
     assert received(Undecorated, {"city": "rome"}).zip == 7
+
+
+@dataclasses.dataclass
+class OwnInit:
+    a: int
+
+    def __init__(self, a: float) -> None:
+        self.a = int(a) + 100
+
+
+@dataclasses.dataclass
+class OwnNew:
+    a: int
+
+    def __new__(cls, a: int) -> typing.Self:
+        if a < 0:
+            raise ValueError("negative")
+        return super().__new__(cls)
+
+
+class OwnPoint(Point):
+    def __new__(cls, x: float, y: float = 0.0) -> typing.Self:
+        return super().__new__(cls, x + 100, y)
+
+
+@pytest.mark.parametrize("sent", [1, 1.0])
+def test_a_constructor_of_ones_own_is_called_whichever_way_a_value_is_read(sent: float) -> None:
+    assert received(OwnInit, {"a": sent}).a == 101
+    assert refused(OwnNew, {"a": -sent}) == ["$.x: negative"]
+    assert received(OwnPoint, [sent]) == OwnPoint(1.0)
+    assert received(OwnPoint, [sent]).x == 101
+    assert cast("Any", start_record(Box)).native
 
 
 def test_what_a_constructor_raises_is_a_violation_at_its_place() -> None:
@@ -706,6 +739,7 @@ def test_the_schema_names_types_descriptions_and_what_is_required_in_the_order_o
                     {"type": "number", "description": "How far to the right."},
                     {"type": "number", "description": "y"},
                 ],
+                "items": {"type": "number"},
                 "minItems": 1,
                 "maxItems": 2,
             },
@@ -744,6 +778,29 @@ def test_formats_say_what_text_is_expected() -> None:
         "1_0": False,
     }.items():
         assert jsonschema_rs.is_valid({"pattern": pattern}, text) is fits
+
+
+def arrays(schema: Any) -> Iterator[Any]:
+    if isinstance(schema, dict):
+        if cast("dict[str, Any]", schema).get("type") == "array":
+            yield schema
+        schema = list(cast("dict[str, Any]", schema).values())
+    if isinstance(schema, list):
+        for part in cast("list[Any]", schema):
+            yield from arrays(part)
+
+
+def test_every_array_says_what_its_items_are() -> None:
+    """Providers refuse one that does not."""
+    everything = [of(annotation) for annotation, _, _ in BOTH_WAYS.values()]
+    found = [each for signature in everything for each in arrays([signature.parameters, signature.returns_schema])]
+    assert len(found) > 20
+    assert [each for each in found if "items" not in each] == []
+    assert shown(list) == shown(list[Any]) == {"type": "array", "items": {}}
+    assert shown(tuple[int, str])["items"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert shown(tuple[int, Annotated[int, "n"]])["items"] == {"type": "integer"}
+    assert shown(tuple[int, Any])["items"] == {}
+    assert shown(tuple[()]) == {"type": "array", "items": {}, "minItems": 0, "maxItems": 0}
 
 
 def test_only_types_that_occur_inside_themselves_become_definitions() -> None:

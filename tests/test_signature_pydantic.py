@@ -135,6 +135,19 @@ def test_its_schema_is_closed_has_no_titles_and_definitions_only_where_it_recurs
     assert street["additionalProperties"] is False
 
 
+def test_every_array_says_what_its_items_are() -> None:
+    class Arrays(pydantic.BaseModel):
+        a: list[Any]
+        b: tuple[int, str]
+        c: set[int]
+
+    def arrays(x: Arrays) -> None: ...
+
+    schema: Any = inspect_function(arrays, local_names=locals()).parameters["properties"]
+    items = {key: each["items"] for key, each in schema["x"]["properties"].items()}
+    assert items == {"a": {}, "b": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "c": {"type": "integer"}}
+
+
 def test_nothing_is_coerced_and_every_violation_is_named() -> None:
     sent: dict[str, Any] = {"name": "", "age": "36", "height": "x", "nam": 1, "born": "soon", "friends": [{}]}
     assert sorted(refused(sent)) == [

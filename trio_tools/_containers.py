@@ -10,7 +10,7 @@ import attrs
 
 from ._atoms import Scalar
 from ._errors import describe
-from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core, with_items
 from ._violations import show
 
 __all__ = ["Array", "Map", "Recursive", "Row", "Union", "construct"]
@@ -48,8 +48,7 @@ class Array(Shape):
         return isinstance(value, AbstractSet if in_python and self._is_set() else (list, tuple))
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        items = self.item.schema(definitions)
-        return {**self.base, "items": items} if items else dict(self.base)
+        return {**self.base, "items": self.item.schema(definitions)}
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         before = len(problems)
@@ -86,12 +85,17 @@ class Row(Shape):
         names: What the places are called, if they are.
         required: How many elements there must be; the rest has defaults.
         build: Makes the value of its elements.
+        native: Whether msgspec makes the same value.
     """
 
     items: tuple[Shape, ...]
     names: tuple[str, ...]
     required: int
     build: Callable[[list[Any]], object]
+    native: bool = True
+
+    def is_native(self) -> bool:
+        return self.native
 
     def parts(self) -> Iterable[Shape]:
         return self.items
@@ -104,7 +108,7 @@ class Row(Shape):
         for item, name in zip(items, self.names, strict=False):
             item.setdefault("description", name)
         placed: JsonSchema = {"prefixItems": items} if items else {}
-        return {"type": "array", **placed, "minItems": self.required, "maxItems": len(self.items)}
+        return {**with_items({"type": "array", **placed}), "minItems": self.required, "maxItems": len(self.items)}
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         before = len(problems)

@@ -11,7 +11,7 @@ import msgspec
 from ._errors import describe
 from ._json import thaw
 from ._namespaces import NoSchemaError
-from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, with_items
 from ._violations import show
 
 __all__ = ["Model", "is_model"]
@@ -141,6 +141,8 @@ class Model(Shape):
                 made[key] = clean(part)
             elif key not in _NOISE and key != "$ref":
                 made[key] = part
+        if made.get("type") == "array" and "items" not in made:
+            made = with_items(made)
         if "properties" in made:
             made.setdefault("additionalProperties", False)
         return made

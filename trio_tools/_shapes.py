@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -28,6 +28,7 @@ __all__ = [
     "annotated_description",
     "core",
     "reachable",
+    "with_items",
 ]
 
 JsonSchema: TypeAlias = dict[str, object]
@@ -189,6 +190,21 @@ def core(shape: Shape) -> Shape:
     while isinstance(shape, Noted):
         shape = shape.inner
     return shape
+
+
+def with_items(schema: JsonSchema) -> JsonSchema:
+    """The schema of an array with ``items``, also where the elements are placed or may be anything.
+
+    Providers refuse an array without, and some do not know ``prefixItems``.
+    """
+    forms: list[JsonSchema] = []
+    for placed in cast("list[JsonSchema]", schema.get("prefixItems", [])):
+        form = {key: value for key, value in placed.items() if key != "description"}
+        if form not in forms:
+            forms.append(form)
+    if not forms or {} in forms:
+        return {**schema, "items": {}}
+    return {**schema, "items": {"anyOf": forms} if len(forms) > 1 else forms[0]}
 
 
 def annotated_description(shape: Shape) -> str:
