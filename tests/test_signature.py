@@ -232,6 +232,9 @@ class WithY(TypedDict):
     left: int | WithX | WithY
 
 
+Nest = typing_extensions.TypeAliasType("Nest", "list[Nest] | dict[str, Nest]")
+
+
 class Picky(tuple[int, ...]):
     """A class that has no JSON form."""
 
@@ -1218,6 +1221,88 @@ def test_a_returned_value_of_another_type_is_refused_with_its_path(annotation: A
         of(annotation).to_json(value)
     assert isinstance(caught.value, ValueError)
     assert caught.value.violations[0].startswith(told)
+
+
+def test_constraints_that_the_schema_cannot_hold_bind_results_too() -> None:
+    aware = of(Annotated[datetime.datetime, Meta(tz=True)])
+    short = of(Annotated[bytes, Meta(max_length=4)])
+    assert aware.to_json(datetime.datetime(2020, 1, 1, tzinfo=UTC)) == "2020-01-01T00:00:00Z"
+    assert short.to_json(b"1234") == "MTIzNA=="
+    with pytest.raises(ReturnError, match="timezone"):
+        aware.to_json(datetime.datetime(2020, 1, 1))
+    with pytest.raises(ReturnError, match="length <= 4"):
+        short.to_json(b"12345")
+
+
+class Everything(TypedDict):
+    day: datetime.date
+    rows: list[tuple[Computed, Place]]
+    some: dict[str, set[Level]]
+    one: Cat | Dog | None
+
+
+def test_json_in_the_place_of_a_result_is_held_against_the_type_and_no_constructor_is_called() -> None:
+    good: dict[str, Any] = {
+        "day": "2020-01-01",
+        "rows": [[{"base": 1, "double": 5}, {"city": "x", "zip": -1}]],
+        "some": {"a": ["low"]},
+        "one": {"type": "dog", "name": "Rex"},
+    }
+    signature = of(Everything)
+    signature.check_json(freeze(good))
+    for change, told in (
+        ({"day": "garbage"}, r'^\$\.day: "garbage" is no date'),
+        ({"rows": [[{"base": 1}, {"city": "x"}]]}, r'^\$\.rows\[0\]\[0\]: "double" is required$'),
+        ({"some": {"a": ["mid"]}}, r"^\$\.some\.a\[0\]: "),
+    ):
+        with pytest.raises(ReturnError, match=told):
+            signature.check_json(freeze(good | change))
+
+
+@dataclasses.dataclass
+class Link:
+    next: Link | None = None
+    more: list[Link] = dataclasses.field(default_factory=list["Link"])
+    named: dict[str, Link] = dataclasses.field(default_factory=dict[str, "Link"])
+    row: tuple[Link] | None = None
+
+
+def test_a_result_that_contains_itself_or_is_too_deep_is_refused_with_the_path() -> None:
+    shared = Link()
+    signature = of(Link)
+    assert signature.to_json(Link(shared, [shared, shared]))
+    for path in ("next", "more[0]", "named.a", "row[0]"):
+        loop = Link()
+        loop.more, loop.named, loop.row = [Link()], {"a": Link()}, (Link(),)
+        match path:
+            case "next":
+                loop.next = loop
+            case "more[0]":
+                loop.more = [loop]
+            case "named.a":
+                loop.named = {"a": loop}
+            case _:
+                loop.row = (loop,)
+        with pytest.raises(ReturnError) as caught:
+            signature.to_json(loop)
+        assert caught.value.violations == [f"$.{path}: a Link object is not JSON (it contains itself)"]
+    own: list[Any] = []
+    own.append(own)
+    deep: list[Any] = []
+    table: dict[str, Any] = {}
+    table["a"] = table
+    for _ in range(127):
+        deep = [deep]
+    nest = of(Nest)
+    assert freeze(nest.to_json(deep)) == freeze(deep)
+    for value, told in (
+        (own, "$[0]: a list object is not JSON (it contains itself)"),
+        (table, "$.a: a dict object is not JSON (it contains itself)"),
+        ([deep], "$" + "[0]" * 128 + ": a list object is not JSON (at most 128 may be inside one another)"),
+    ):
+        with pytest.raises(ReturnError) as caught:
+            nest.to_json(value)
+        assert caught.value.violations == [told]
 
 
 def test_everything_wrong_with_a_result_is_named() -> None:

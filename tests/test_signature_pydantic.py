@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import enum
 import json
 from typing import Annotated, Any, Literal
@@ -158,6 +159,44 @@ def test_nothing_is_coerced_and_every_violation_is_named() -> None:
         '$.x.name: "" is shorter than 1 character',
         '$.x: unknown key "nam" (did you mean "name"?)',
     ]
+
+
+def test_what_the_schema_does_not_know_is_named_beside_what_it_does() -> None:
+    types: dict[str, Any] = {
+        "when": pydantic.PastDate,
+        "at": pydantic.AwareDatetime,
+        "address": pydantic.IPvAnyAddress,
+        "price": Annotated[decimal.Decimal, pydantic.Field(max_digits=2)],
+        "after": Annotated[datetime.date, pydantic.Field(gt=datetime.date(2020, 1, 1))],
+        "kind": Literal["a"],
+        "name": Annotated[str, pydantic.Field(min_length=2)],
+        "count": Annotated[int, pydantic.Field(ge=1)],
+        "n": int,
+    }
+
+    def facts(x: object) -> None: ...
+
+    facts.__annotations__["x"] = pydantic.create_model("Facts", **{key: (kind, ...) for key, kind in types.items()})
+    sent = {
+        "when": "2999-01-01",
+        "at": "2020-01-01T00:00:00",
+        "address": "x",
+        "price": "1.234",
+        "after": "2019-01-01",
+        "kind": "b",
+        "name": "",
+        "count": 0,
+        "n": "x",
+        "more": 1,
+    }
+    with pytest.raises(ArgumentsError) as caught:
+        inspect_function(facts).bind(freeze({"x": sent}))
+    places = [each.partition(":")[0] for each in caught.value.violations]
+    assert sorted(places) == sorted(["$.x", *(f"$.x.{key}" for key in sent if key != "more")])
+
+
+def test_json_in_the_place_of_a_result_is_held_against_its_schema_only() -> None:
+    SIGNATURE.check_json(freeze({"name": "Ada", "born": "1815-12-10"}))
 
 
 def test_what_a_validator_raises_is_a_violation_at_its_place() -> None:

@@ -127,7 +127,10 @@ class Text(Shape):
             return problems.mismatch(where, f"expected {self.kind.__name__}, got {show(value)}")
         if isinstance(value, Decimal) and not value.is_finite():
             return problems.mismatch(where, f"{value} is not JSON")
-        return msgspec.to_builtins(value)
+        text = msgspec.to_builtins(value)
+        if self.annotation is not self.kind:  # it has constraints
+            self.decode(text, where, problems)
+        return text
 
     def _is_one(self, value: object) -> bool:
         # A datetime is a date by inheritance only: written as one, it would lose its time.

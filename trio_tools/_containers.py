@@ -54,16 +54,24 @@ class Array(Shape):
         before = len(problems)
         elements = _elements(value, where, problems) or ()
         items = [self.item.decode(each, (where, index), problems) for index, each in enumerate(elements)]
-        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(items), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
+        elements = self._members(value, where, problems)
+        if elements is None or not problems.enter(value, where):
+            return None
+        encoded = [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
+        problems.leave(value)
+        return _ordered(encoded) if self._is_set() else encoded
+
+    def _members(self, value: object, where: Location, problems: Problems) -> Iterable[object] | None:
         if not self._is_set():
-            elements = _elements(value, where, problems) or ()
-            return [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
-        if not isinstance(value, AbstractSet):
-            return problems.mismatch(where, f"expected a set, got {show(value)}")
-        members = enumerate(cast("AbstractSet[object]", value))
-        return _ordered([self.item.encode(each, (where, index), problems) for index, each in members])
+            return _elements(value, where, problems)
+        if isinstance(value, AbstractSet):
+            return cast("AbstractSet[object]", value)
+        return problems.mismatch(where, f"expected a set, got {show(value)}")
 
     def _is_set(self) -> bool:
         return "uniqueItems" in self.base
@@ -114,11 +122,17 @@ class Row(Shape):
         before = len(problems)
         places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
         items = [shape.decode(each, (where, index), problems) for index, (each, shape) in places]
-        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(items), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
-        return [shape.encode(each, (where, index), problems) for index, (each, shape) in places]
+        if not problems.enter(value, where):
+            return None
+        encoded = [shape.encode(each, (where, index), problems) for index, (each, shape) in places]
+        problems.leave(value)
+        return encoded
 
     def _row(self, value: object, where: Location, problems: Problems) -> Sequence[object]:
         elements = _elements(value, where, problems)
@@ -154,7 +168,11 @@ class Map(Shape):
         return dict(self._items(value, where, problems, self.key.decode, self.value.decode))
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
-        return dict(self._items(value, where, problems, self.key.encode, self.value.encode))
+        if not problems.enter(value, where):
+            return None
+        encoded = dict(self._items(value, where, problems, self.key.encode, self.value.encode))
+        problems.leave(value)
+        return encoded
 
     @staticmethod
     def _items(
@@ -221,7 +239,7 @@ class Union(Shape):
         if key not in problems.attempts:
             answer, found = None, Problems()
             for branch in alike:
-                attempt = Problems(problems.attempts)
+                attempt = Problems(problems)
                 converted = getattr(branch, step)(value, where, attempt)
                 if not len(attempt):
                     answer, found = converted, attempt

@@ -19,6 +19,14 @@ __all__ = ["Model", "is_model"]
 _NOISE = frozenset({"title", "$defs", "discriminator"})
 _NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTED_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_COMPARISONS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of"})
+_IN_SCHEMA = frozenset(
+    {
+        *("missing", "extra_forbidden", "literal_error", "enum", "int_from_float", "none_required"),
+        *("string_too_short", "string_too_long", "string_pattern_mismatch", "too_short", "too_long"),
+        *("union_tag_invalid", "union_tag_not_found"),
+    }
+)
 _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
 
 
@@ -99,19 +107,19 @@ class Model(Shape):
         return self._clean(whole, cast("Mapping[str, JsonSchema]", whole.get("$defs", {})), definitions)
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if problems.of_results:
+            return None  # pydantic reads what it wrote itself only in part: not its computed fields
         text = msgspec.json.encode(_integers(thaw(cast("Any", value))))
         try:
             return self.adapter.validate_json(text, strict=True)
         except Exception as error:
             if not hasattr(error, "errors"):  # a validator raised something of its own
                 return problems.refuse(where, describe(error).message)
-            for each in cast("Any", error).errors(include_url=False, include_context=False, include_input=False):
+            for each in cast("Any", error).errors(include_url=False, include_context=False):
                 place = where
                 for step in each["loc"]:
                     place = (place, step)
-                # The schema knows the types; it does not know the validators, nor how texts are parsed.
-                is_unknown_to_schema = each["type"].endswith(("_error", "_parsing"))
-                (problems.refuse if is_unknown_to_schema else problems.mismatch)(place, each["msg"])
+                (problems.mismatch if _is_in_schema(each) else problems.refuse)(place, each["msg"])
             return None
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
@@ -146,6 +154,14 @@ class Model(Shape):
         if "properties" in made:
             made.setdefault("additionalProperties", False)
         return made
+
+
+def _is_in_schema(error: Mapping[str, Any]) -> bool:
+    """Whether the schema finds this error too: it knows types and keys, and bounds of what JSON has itself."""
+    kind = error["type"]
+    if kind in _COMPARISONS:  # a date, or a decimal number, is text in JSON
+        return isinstance(error["input"], (int, float))
+    return kind in _IN_SCHEMA or kind.endswith("_type")
 
 
 def _integers(value: Any) -> Any:

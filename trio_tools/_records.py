@@ -123,17 +123,26 @@ class Record(Shape):
             return problems.mismatch(where, f'{show(value)} is not of type "object"')
         given = cast("Mapping[object, object]", value)
         before = len(problems)
-        taken = self._taken(in_python=False)
+        taken = self._taken(in_python=problems.of_results)
         self._check_keys(given, taken, where, problems)
         values: dict[str, object] = {}
         for field in taken:
             if field.key in given:
                 values[str(field.keyword)] = field.shape.decode(given[field.key], (where, field.key), problems)
-        return construct(lambda: self.build(**values), where, problems) if len(problems) == before else None
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(**values), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         if not isinstance(value, self.cls):
             return problems.mismatch(where, f"expected {self.name}, got {show(value)}")
+        if not problems.enter(value, where):
+            return None
+        encoded = self._encode(value, where, problems)
+        problems.leave(value)
+        return encoded
+
+    def _encode(self, value: object, where: Location, problems: Problems) -> dict[str, object]:
         if self.cls is dict:
             given = cast("Mapping[object, object]", value)
             self._check_keys(given, self.fields, where, problems)

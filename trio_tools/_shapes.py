@@ -15,7 +15,8 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from ._json_text import json_path
+from ._json_text import MAX_DEPTH
+from ._json_words import describe_by_class, json_path
 from ._violations import Step, Violation, unknown_key
 
 __all__ = [
@@ -45,14 +46,18 @@ class Problems:
         refusals: What only the conversion finds: texts that are no datetime, validators that raise.
         attempts: What came of the unions of which several types had to be tried: each is tried once at each place,
             however many attempts there are at what is around it.
+        containers: The ids of the containers of a result around the place of now.
+        of_results: Whether the JSON is of a result: it is checked, also where no constructor takes it, and not built.
     """
 
-    __slots__ = ("attempts", "mismatches", "refusals")
+    __slots__ = ("attempts", "containers", "mismatches", "of_results", "refusals")
 
-    def __init__(self, attempts: dict[object, Any] | None = None) -> None:
+    def __init__(self, around: Problems | None = None, *, of_results: bool = False) -> None:
         self.mismatches: list[Violation] = []
         self.refusals: list[Violation] = []
-        self.attempts: dict[object, Any] = {} if attempts is None else attempts
+        self.attempts: dict[object, Any] = {} if around is None else around.attempts
+        self.of_results = of_results if around is None else around.of_results
+        self.containers: set[int] = set() if around is None else around.containers
 
     def __len__(self) -> int:
         return len(self.mismatches) + len(self.refusals)
@@ -65,6 +70,22 @@ class Problems:
 
     def refuse(self, where: Location, text: str) -> None:
         self.refusals.append(Violation(_path(where), text))
+
+    def enter(self, container: object, where: Location) -> bool:
+        """Whether one may look into a container of a result: it is not inside itself, nor too deep. Then leave it."""
+        reason = ""
+        if id(container) in self.containers:
+            reason = "it contains itself"
+        elif len(self.containers) == MAX_DEPTH:
+            reason = f"at most {MAX_DEPTH} may be inside one another"
+        else:
+            self.containers.add(id(container))
+            return True
+        self.mismatch(where, f"{describe_by_class(container)} is not JSON ({reason})")
+        return False
+
+    def leave(self, container: object) -> None:
+        self.containers.remove(id(container))
 
     def extend(self, other: Problems) -> None:
         self.mismatches.extend(other.mismatches)
