@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from typing import Any, cast
 
 import jsonschema_rs
@@ -10,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trio_tools._explanation import MASK, explain
 from trio_tools._json import freeze
 from trio_tools._schema import Schema, SchemaError
-from trio_tools._violations import MASK, explain, show
+from trio_tools._violations import show
 
 PERSON: dict[str, object] = {
     "type": "object",
@@ -85,6 +88,43 @@ def test_an_unknown_key_may_have_several_near_ones() -> None:
     assert violations(schema, {"shoe": 1}) == ['$: unknown key "shoe" (did you mean "shoes" or "shoot"?)']
 
 
+def test_a_name_in_other_case_is_near_however_many_there_are() -> None:
+    schema: dict[str, Any] = {"properties": {"file_path": {}, "y": {}}, "additionalProperties": False}
+    assert violations(schema, {"FILE_PATH": 1, "Y": 2, "File_Pth": 3}) == [
+        '$: unknown key "FILE_PATH" (did you mean "file_path"?)',
+        '$: unknown key "Y" (did you mean "y"?)',
+        '$: unknown key "File_Pth" (did you mean "file_path"?)',
+    ]
+    many: dict[str, Any] = {
+        "properties": {f"name_of_{number}_x": {} for number in range(2_000)},
+        "additionalProperties": False,
+    }
+    told = violations(many, {f"name_of_{number}_xx": 1 for number in range(200)} | {"NAME_OF_7_X": 1, "z" * 500: 1})
+    assert told[0] == '$: unknown key "name_of_0_xx" (did you mean "name_of_0_x", "name_of_90_x" or "name_of_80_x"?)'
+    assert '$: unknown key "name_of_100_xx"' in told
+    assert '$: unknown key "NAME_OF_7_X" (did you mean "name_of_7_x"?)' in told
+
+
+def test_what_is_compared_to_find_near_names_is_bounded() -> None:
+    compared = 0
+
+    def profile(frame: types.FrameType, event: str, _: object) -> None:
+        nonlocal compared
+        compared += event == "call" and frame.f_code.co_name == "real_quick_ratio"
+
+    properties: dict[str, Any] = {f"name_{number}": {} for number in range(2_000)}
+    schema = Schema({"properties": properties, "additionalProperties": False})
+    value = freeze({f"name_{number}x": 1 for number in range(50_000)})
+    sys.setprofile(profile)
+    try:
+        told = schema.violations(value)
+    finally:
+        sys.setprofile(None)
+    assert len(told) == 257
+    assert "(did you mean" in told[0]
+    assert 100 <= compared <= 5_000
+
+
 def test_a_key_that_is_no_name_is_quoted_in_the_path() -> None:
     schema = {"additionalProperties": {"items": {"type": "string"}}}
     assert violations(schema, {"two words": [1]}) == ['$["two words"][0]: 1 is not of type "string"']
@@ -107,14 +147,76 @@ UNIONS: dict[str, tuple[dict[str, Any], object, list[str]]] = {
         ['$.n: "x" is not of type "integer"', '$: "m" is required'],
     ),
     "several forms were meant": (
-        {"anyOf": [{"required": ["a"]}, {"required": ["b", "c"]}, {"properties": {"x": {"type": "null"}}}]},
+        {
+            "anyOf": [
+                {"required": ["a"]},
+                {"required": ["b", "c"]},
+                {"properties": {"x": {"type": "null"}}, "required": ["d"]},
+            ]
+        },
         {"x": 1},
         [
             (
                 '$: {"x": 1} fits none of 3 allowed forms: (1) "a" is required; (2) "b" is required and "c" is'
-                ' required; (3) $.x: 1 is not of type "null"'
+                ' required; (3) "d" is required and $.x: 1 is not of type "null"'
             )
         ],
+    ),
+    "one form has all its keys": (
+        {"oneOf": [{"required": ["a"]}, {"properties": {"x": {"type": "null"}}, "required": ["x"]}]},
+        {"x": 1},
+        ['$.x: 1 is not of type "null"'],
+    ),
+    "in one of several forms": (
+        {"anyOf": [{"required": ["a"], "properties": {"x": {"anyOf": [{"const": 1}]}}}, {"required": ["b"]}]},
+        {"x": 2},
+        [
+            (
+                '$: {"x": 2} fits none of 2 allowed forms: (1) "a" is required and $.x: 2 fits no allowed form;'
+                ' (2) "b" is required'
+            )
+        ],
+    ),
+    "of a key": (
+        {"propertyNames": {"anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}},
+        {"c": 2},
+        ['$: key "c" fits none of 2 allowed forms: (1) "c" does not match "^a"; (2) "c" does not match "^b"'],
+    ),
+    "with keys that belong to the whole": (
+        {"unevaluatedProperties": False, "anyOf": [{"properties": {"a": True}, "required": ["a"]}], "required": ["b"]},
+        {"a": 1},
+        ['$: "b" is required'],
+    ),
+    "behind a key that needs quoting in a pointer": (
+        {
+            "properties": {
+                "a/b~c d%": {"anyOf": [{"required": ["x"]}, {"type": "null"}]},
+                "anyOf": {"enum": [{"anyOf": [1]}]},
+            }
+        },
+        {"a/b~c d%": {}},
+        ['$["a/b~c d%"]: "x" is required'],
+    ),
+    "of an old draft": (
+        {"$schema": "http://json-schema.org/draft-04/schema#", "anyOf": [{"required": ["x"]}, {"type": "null"}]},
+        {},
+        ['$: "x" is required'],
+    ),
+    "with a reference into a form": (
+        {
+            "anyOf": [{"properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"type": "null"}],
+            "properties": {"m": {"$ref": "#/anyOf/0/properties/n"}},
+        },
+        {"n": 1, "m": "x"},
+        ['$.m: "x" is not of type "integer"'],
+    ),
+    "with a reference into a form, explained as it comes": (
+        {
+            "anyOf": [{"properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"type": "null"}],
+            "properties": {"m": {"$ref": "#/anyOf/0/properties/n"}},
+        },
+        {"n": "x"},
+        ['$.n: "x" is not of type "integer"'],
     ),
     "of more than anyone reads": (
         {"anyOf": [{"const": number} for number in range(30)]},
@@ -287,6 +389,12 @@ def test_a_violation_of_a_schema_that_is_elsewhere_has_no_hint_and_no_accident()
     errors = list(jsonschema_rs.validator_for(schema, mask=MASK).iter_errors({"a": {}}))
     assert list(map(str, explain(errors, schema))) == ['$.a: "b" is required (string)']
     assert list(map(str, explain(errors, {}))) == ['$.a: "b" is required']
+
+
+def test_an_error_beyond_those_that_are_listed_is_counted_and_not_explained() -> None:
+    empty: dict[str, object] = {}
+    told = violations({"items": {"anyOf": [{"required": ["a"]}, {"type": "null"}]}}, [empty] * 300)
+    assert told[255:] == ['$[255]: "a" is required', "and 44 more"]
 
 
 def test_patterns_with_look_around_are_matched_with_a_bound() -> None:

@@ -12,6 +12,7 @@ import functools
 import json
 import pathlib
 import pickle
+import sys
 import typing
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -41,6 +42,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from trio_tools._classes import start_record
 from trio_tools._json import FrozenJson, freeze
 from trio_tools._signature import ArgumentsError, ReturnError, Signature, inspect_function
 
@@ -179,6 +181,58 @@ class Undecorated(Place):
 
     def __init__(self, city: str) -> None:
         super().__init__(city.upper(), 7)
+
+
+class Number(msgspec.Struct, tag=True):
+    value: int
+
+
+class Sum(msgspec.Struct, tag=True):
+    left: Number | Sum | Product
+    right: Number | Sum | Product
+
+
+class Product(msgspec.Struct, tag=True):
+    left: Number | Sum | Product
+    right: Number | Sum | Product
+
+
+@dataclasses.dataclass
+class Leaf:
+    value: int
+
+
+@dataclasses.dataclass
+class Plus:
+    op: Literal["+"]
+    left: Leaf | Plus | Times
+
+
+@dataclasses.dataclass
+class Times:
+    op: Literal["*"]
+    left: Leaf | Plus | Times
+
+
+@dataclasses.dataclass
+class One:
+    left: Leaf | One | Other
+
+
+@dataclasses.dataclass
+class Other:
+    left: Leaf | One | Other
+
+
+class WithX(TypedDict):
+    left: int | WithX | WithY
+
+
+class WithY(TypedDict):
+    left: int | WithX | WithY
+
+
+Nest = typing_extensions.TypeAliasType("Nest", "list[Nest] | dict[str, Nest]")
 
 
 class Picky(tuple[int, ...]):
@@ -443,6 +497,106 @@ def test_no_branch_of_a_union_is_reached_by_coercion() -> None:
     assert type(received(bool | float, 1)) is not bool
 
 
+def calls_made(function: Callable[[], object]) -> int:
+    """How many calls it takes, of Python functions and of others."""
+    count = 0
+
+    def profile(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def nested(depth: int, outer: dict[str, object], inner: object) -> Any:
+    value = inner
+    for _ in range(depth):
+        value = {**outer, "left": value}
+    return value
+
+
+RECURSIVE_UNIONS: dict[str, tuple[Any, dict[str, object], dict[str, object]]] = {
+    "tagged": (
+        Number | Sum | Product,
+        {"type": "Product", "right": {"type": "Number", "value": 1}},
+        {"type": "Number", "value": 1},
+    ),
+    "with a fixed key": (Leaf | Plus | Times, {"op": "*"}, {"value": 1}),
+    "not to be told apart": (Leaf | One | Other, {}, {"value": 1}),
+}
+
+
+@pytest.mark.parametrize(("annotation", "outer", "leaf"), RECURSIVE_UNIONS.values(), ids=RECURSIVE_UNIONS)
+def test_a_union_that_contains_itself_is_read_and_explained_in_proportion_to_the_depth(
+    annotation: Any, outer: dict[str, object], leaf: dict[str, object]
+) -> None:
+    signature = of(annotation)
+    counts: dict[str, list[int]] = {"good": [], "bad": [], "back": []}
+    for depth in (30, 60, 120):
+        good, bad = (freeze({"x": nested(depth, outer, each)}) for each in (leaf, {**leaf, "value": "x"}))
+        received: list[Any] = []
+        counts["good"].append(calls_made(lambda: received.append(signature.bind(good)["x"])))  # noqa: B023
+        counts["back"].append(calls_made(lambda: signature.to_json(received[0])))  # noqa: B023
+        assert signature.to_json(received[0]) == cast("Any", good)["x"]
+        refused: list[pytest.ExceptionInfo[ArgumentsError]] = []
+
+        def refuse() -> None:
+            with pytest.raises(ArgumentsError) as caught:
+                signature.bind(bad)  # noqa: B023
+            refused.append(caught)  # noqa: B023
+
+        counts["bad"].append(calls_made(refuse))
+        assert len(refused[0].value.violations) == 1
+        assert refused[0].value.violations[0].startswith("$.x")
+    for kind, (short, twice, long) in counts.items():
+        assert twice < 3 * short, kind
+        assert long < 3 * twice, kind
+
+
+def test_a_wrong_leaf_of_a_union_that_contains_itself_is_named() -> None:
+    assert refused(Leaf | Plus | Times, nested(40, {"op": "*"}, {"value": "x"})) == [
+        "$.x" + ".left" * 40 + '.value: "x" is not of type "integer"'
+    ]
+
+
+def test_typed_dicts_that_contain_each_other_are_written_in_proportion_to_the_depth() -> None:
+    signature = of(WithX | WithY)
+    good, bad = nested(100, {}, 1), nested(100, {}, "x")
+    assert signature.to_json(good) == good
+    with pytest.raises(ReturnError, match=r"^\$: .* fits none of the types of the union$"):
+        signature.to_json(bad)
+    assert calls_made(lambda: signature.to_json(good)) < 20_000
+
+
+def test_what_looks_like_one_type_of_a_union_is_explained_by_it() -> None:
+    assert of(Entry | list[int] | None).to_json({"key": "k"}) == {"key": "k"}
+    for value, told in (
+        ({"key": 1}, r"\$\.key: 1 is not of type"),
+        ([1, "x"], r'\$\[1\]: "x" is not of type'),
+        ({"kez": 1}, "fits none of the types"),
+    ):
+        with pytest.raises(ReturnError, match=told):
+            of(Entry | list[int] | None).to_json(value)
+    with pytest.raises(ReturnError, match=r'\$\[0\]: "x" is not of type'):
+        of(set[int] | dict[str, int]).to_json({"x"})
+    with pytest.raises(ReturnError, match=r'\$\[1\]: "x" is not of type'):
+        of(tuple[int, int] | dict[str, int]).to_json((1, "x"))
+    with pytest.raises(ReturnError, match=r'\$\.a: "x" is not of type'):
+        of(tuple[int, int] | dict[str, int]).to_json({"a": "x"})
+    assert of(pathlib.Path | Annotated[uuid.UUID, "u"]).to_json(pathlib.Path("a")) == "a"
+    assert of(Literal["a"] | datetime.date).to_json("a") == "a"
+    with pytest.raises(ReturnError, match=r'\$\[0\]: "x" fits none of the types'):
+        of(Leaf | Rows[int]).to_json(["x"])
+    with pytest.raises(ReturnError, match=r"expected date, got 1"):
+        of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])  # noqa: UP045 - it has no |
+    assert refused(datetime.date | uuid.UUID, "soon")[0].startswith('$.x: "soon" is no date')
+
+
 def test_what_a_function_receives_is_its_own_to_change() -> None:
     def probe(
         anything: Any, options: dict[str, Any], names: list[str], frozen: FrozenJson, deep: list[dict[str, list[int]]]
@@ -472,6 +626,38 @@ def test_classes_that_do_more_than_hold_values_are_made_by_their_constructor() -
     assert received(Computed, {"base": 2}).double == 4
     assert received(Undecorated, {"city": "rome"}) == Undecorated("rome")
     assert received(Undecorated, {"city": "rome"}).zip == 7
+
+
+@dataclasses.dataclass
+class OwnInit:
+    a: int
+
+    def __init__(self, a: float) -> None:
+        self.a = int(a) + 100
+
+
+@dataclasses.dataclass
+class OwnNew:
+    a: int
+
+    def __new__(cls, a: int) -> typing.Self:
+        if a < 0:
+            raise ValueError("negative")
+        return super().__new__(cls)
+
+
+class OwnPoint(Point):
+    def __new__(cls, x: float, y: float = 0.0) -> typing.Self:
+        return super().__new__(cls, x + 100, y)
+
+
+@pytest.mark.parametrize("sent", [1, 1.0])
+def test_a_constructor_of_ones_own_is_called_whichever_way_a_value_is_read(sent: float) -> None:
+    assert received(OwnInit, {"a": sent}).a == 101
+    assert refused(OwnNew, {"a": -sent}) == ["$.x: negative"]
+    assert received(OwnPoint, [sent]) == OwnPoint(1.0)
+    assert received(OwnPoint, [sent]).x == 101
+    assert cast("Any", start_record(Box)).native
 
 
 def test_what_a_constructor_raises_is_a_violation_at_its_place() -> None:
@@ -556,6 +742,7 @@ def test_the_schema_names_types_descriptions_and_what_is_required_in_the_order_o
                     {"type": "number", "description": "How far to the right."},
                     {"type": "number", "description": "y"},
                 ],
+                "items": {"type": "number"},
                 "minItems": 1,
                 "maxItems": 2,
             },
@@ -594,6 +781,29 @@ def test_formats_say_what_text_is_expected() -> None:
         "1_0": False,
     }.items():
         assert jsonschema_rs.is_valid({"pattern": pattern}, text) is fits
+
+
+def arrays(schema: Any) -> Iterator[Any]:
+    if isinstance(schema, dict):
+        if cast("dict[str, Any]", schema).get("type") == "array":
+            yield schema
+        schema = list(cast("dict[str, Any]", schema).values())
+    if isinstance(schema, list):
+        for part in cast("list[Any]", schema):
+            yield from arrays(part)
+
+
+def test_every_array_says_what_its_items_are() -> None:
+    """Providers refuse one that does not."""
+    everything = [of(annotation) for annotation, _, _ in BOTH_WAYS.values()]
+    found = [each for signature in everything for each in arrays([signature.parameters, signature.returns_schema])]
+    assert len(found) > 20
+    assert [each for each in found if "items" not in each] == []
+    assert shown(list) == shown(list[Any]) == {"type": "array", "items": {}}
+    assert shown(tuple[int, str])["items"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    assert shown(tuple[int, Annotated[int, "n"]])["items"] == {"type": "integer"}
+    assert shown(tuple[int, Any])["items"] == {}
+    assert shown(tuple[()]) == {"type": "array", "items": {}, "minItems": 0, "maxItems": 0}
 
 
 def test_only_types_that_occur_inside_themselves_become_definitions() -> None:
@@ -1011,6 +1221,88 @@ def test_a_returned_value_of_another_type_is_refused_with_its_path(annotation: A
         of(annotation).to_json(value)
     assert isinstance(caught.value, ValueError)
     assert caught.value.violations[0].startswith(told)
+
+
+def test_constraints_that_the_schema_cannot_hold_bind_results_too() -> None:
+    aware = of(Annotated[datetime.datetime, Meta(tz=True)])
+    short = of(Annotated[bytes, Meta(max_length=4)])
+    assert aware.to_json(datetime.datetime(2020, 1, 1, tzinfo=UTC)) == "2020-01-01T00:00:00Z"
+    assert short.to_json(b"1234") == "MTIzNA=="
+    with pytest.raises(ReturnError, match="timezone"):
+        aware.to_json(datetime.datetime(2020, 1, 1))
+    with pytest.raises(ReturnError, match="length <= 4"):
+        short.to_json(b"12345")
+
+
+class Everything(TypedDict):
+    day: datetime.date
+    rows: list[tuple[Computed, Place]]
+    some: dict[str, set[Level]]
+    one: Cat | Dog | None
+
+
+def test_json_in_the_place_of_a_result_is_held_against_the_type_and_no_constructor_is_called() -> None:
+    good: dict[str, Any] = {
+        "day": "2020-01-01",
+        "rows": [[{"base": 1, "double": 5}, {"city": "x", "zip": -1}]],
+        "some": {"a": ["low"]},
+        "one": {"type": "dog", "name": "Rex"},
+    }
+    signature = of(Everything)
+    signature.check_json(freeze(good))
+    for change, told in (
+        ({"day": "garbage"}, r'^\$\.day: "garbage" is no date'),
+        ({"rows": [[{"base": 1}, {"city": "x"}]]}, r'^\$\.rows\[0\]\[0\]: "double" is required$'),
+        ({"some": {"a": ["mid"]}}, r"^\$\.some\.a\[0\]: "),
+    ):
+        with pytest.raises(ReturnError, match=told):
+            signature.check_json(freeze(good | change))
+
+
+@dataclasses.dataclass
+class Link:
+    next: Link | None = None
+    more: list[Link] = dataclasses.field(default_factory=list["Link"])
+    named: dict[str, Link] = dataclasses.field(default_factory=dict[str, "Link"])
+    row: tuple[Link] | None = None
+
+
+def test_a_result_that_contains_itself_or_is_too_deep_is_refused_with_the_path() -> None:
+    shared = Link()
+    signature = of(Link)
+    assert signature.to_json(Link(shared, [shared, shared]))
+    for path in ("next", "more[0]", "named.a", "row[0]"):
+        loop = Link()
+        loop.more, loop.named, loop.row = [Link()], {"a": Link()}, (Link(),)
+        match path:
+            case "next":
+                loop.next = loop
+            case "more[0]":
+                loop.more = [loop]
+            case "named.a":
+                loop.named = {"a": loop}
+            case _:
+                loop.row = (loop,)
+        with pytest.raises(ReturnError) as caught:
+            signature.to_json(loop)
+        assert caught.value.violations == [f"$.{path}: a Link object is not JSON (it contains itself)"]
+    own: list[Any] = []
+    own.append(own)
+    deep: list[Any] = []
+    table: dict[str, Any] = {}
+    table["a"] = table
+    for _ in range(127):
+        deep = [deep]
+    nest = of(Nest)
+    assert freeze(nest.to_json(deep)) == freeze(deep)
+    for value, told in (
+        (own, "$[0]: a list object is not JSON (it contains itself)"),
+        (table, "$.a: a dict object is not JSON (it contains itself)"),
+        ([deep], "$" + "[0]" * 128 + ": a list object is not JSON (at most 128 may be inside one another)"),
+    ):
+        with pytest.raises(ReturnError) as caught:
+            nest.to_json(value)
+        assert caught.value.violations == [told]
 
 
 def test_everything_wrong_with_a_result_is_named() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import enum
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jsonschema_rs
 import pytest
@@ -57,6 +58,28 @@ class Strange(pydantic.BaseModel):
     @classmethod
     def _check(cls, a: int) -> int:
         raise RuntimeError("out of order")
+
+
+class Term(pydantic.BaseModel):
+    of: Term | Factor | int
+
+
+class Factor(pydantic.BaseModel):
+    of: Term | Factor | int
+
+
+class B(pydantic.BaseModel):
+    kind: Literal["b"]
+    of: list[Annotated[B | C, pydantic.Field(discriminator="kind")]]
+
+
+class C(pydantic.BaseModel):
+    kind: Literal["c"]
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class Formula(pydantic.BaseModel):
+    of: Annotated[B | C, pydantic.Field(discriminator="kind")]
 
 
 @pydantic.dataclasses.dataclass
@@ -113,6 +136,19 @@ def test_its_schema_is_closed_has_no_titles_and_definitions_only_where_it_recurs
     assert street["additionalProperties"] is False
 
 
+def test_every_array_says_what_its_items_are() -> None:
+    class Arrays(pydantic.BaseModel):
+        a: list[Any]
+        b: tuple[int, str]
+        c: set[int]
+
+    def arrays(x: Arrays) -> None: ...
+
+    schema: Any = inspect_function(arrays, local_names=locals()).parameters["properties"]
+    items = {key: each["items"] for key, each in schema["x"]["properties"].items()}
+    assert items == {"a": {}, "b": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "c": {"type": "integer"}}
+
+
 def test_nothing_is_coerced_and_every_violation_is_named() -> None:
     sent: dict[str, Any] = {"name": "", "age": "36", "height": "x", "nam": 1, "born": "soon", "friends": [{}]}
     assert sorted(refused(sent)) == [
@@ -123,6 +159,44 @@ def test_nothing_is_coerced_and_every_violation_is_named() -> None:
         '$.x.name: "" is shorter than 1 character',
         '$.x: unknown key "nam" (did you mean "name"?)',
     ]
+
+
+def test_what_the_schema_does_not_know_is_named_beside_what_it_does() -> None:
+    types: dict[str, Any] = {
+        "when": pydantic.PastDate,
+        "at": pydantic.AwareDatetime,
+        "address": pydantic.IPvAnyAddress,
+        "price": Annotated[decimal.Decimal, pydantic.Field(max_digits=2)],
+        "after": Annotated[datetime.date, pydantic.Field(gt=datetime.date(2020, 1, 1))],
+        "kind": Literal["a"],
+        "name": Annotated[str, pydantic.Field(min_length=2)],
+        "count": Annotated[int, pydantic.Field(ge=1)],
+        "n": int,
+    }
+
+    def facts(x: object) -> None: ...
+
+    facts.__annotations__["x"] = pydantic.create_model("Facts", **{key: (kind, ...) for key, kind in types.items()})
+    sent = {
+        "when": "2999-01-01",
+        "at": "2020-01-01T00:00:00",
+        "address": "x",
+        "price": "1.234",
+        "after": "2019-01-01",
+        "kind": "b",
+        "name": "",
+        "count": 0,
+        "n": "x",
+        "more": 1,
+    }
+    with pytest.raises(ArgumentsError) as caught:
+        inspect_function(facts).bind(freeze({"x": sent}))
+    places = [each.partition(":")[0] for each in caught.value.violations]
+    assert sorted(places) == sorted(["$.x", *(f"$.x.{key}" for key in sent if key != "more")])
+
+
+def test_json_in_the_place_of_a_result_is_held_against_its_schema_only() -> None:
+    SIGNATURE.check_json(freeze({"name": "Ada", "born": "1815-12-10"}))
 
 
 def test_what_a_validator_raises_is_a_violation_at_its_place() -> None:
@@ -145,6 +219,22 @@ def test_a_model_stands_in_unions_and_in_pydantic_dataclasses() -> None:
     assert inspect_function(checked).bind(freeze({"x": {"a": 1}})) == {"x": Checked(1)}
     assert inspect_function(checked).to_json(Checked(1)) == {"a": 1}
     assert refused({"a": 0}, checked) == ["$.x.a: 0 is less than the minimum of 1"]
+
+
+def test_a_union_of_models_that_contain_it_needs_a_discriminator() -> None:
+    def plain(x: Term) -> None: ...
+
+    def told_apart(x: Formula) -> Formula: ...
+
+    with pytest.raises(TypeError, match=r"Term holds a union .* Term \| Factor, .*discriminator="):
+        inspect_function(plain)
+    sent: dict[str, Any] = {"kind": "c"}
+    for _ in range(50):
+        sent = {"kind": "b", "of": [sent]}
+    signature = inspect_function(told_apart)
+    got = signature.bind(freeze({"x": {"of": sent}}))["x"]
+    assert signature.to_json(got) == {"of": sent}
+    assert len(refused({"of": {"kind": "b", "of": [{"kind": "b", "of": [{"kind": "c", "no": 1}]}]}}, told_apart)) == 1
 
 
 def test_a_result_of_another_class_or_with_wrong_values_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import pickle
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ import trio
 import trio.testing
 
 from trio_tools import (
+    INVALID_OUTPUT,
     Accept,
     Context,
     ExecutionToken,
@@ -109,6 +111,56 @@ def test_an_integer_of_any_size_is_shown_exactly() -> None:
 
     result = call(large)
     assert result.content == (TextContent("1" + "0" * 40),)
+
+
+def accepted(one: ToolDefinition, value: object) -> ToolResult:
+    """What comes of an after policy that puts ``value`` in the place of the value."""
+
+    async def policy(execution: object, result: object, call_next: object) -> Accept:
+        return Accept(value=value)
+
+    async def main() -> ToolResult:
+        registry = ToolRegistry([one])
+        registry.after(policy)
+        return await registry.execute(ToolCall(id="c1", name=one.name), scope=trio.CancelScope())
+
+    return trio.run(main)
+
+
+def test_a_value_that_a_policy_puts_in_place_is_held_against_the_return_type() -> None:
+    """Section 7: it is validated again."""
+
+    @tool
+    async def today() -> datetime.date:
+        return datetime.date(2020, 1, 1)
+
+    assert accepted(today, "2021-02-03").is_error is False
+    refused = accepted(today, "garbage")
+    assert refused.is_error is True
+    assert (refused.error.code, refused.body) == (INVALID_OUTPUT, "finished")
+    assert 'tool "today" returned invalid output: $: "garbage" is no date' in refused.error.message
+
+
+def test_a_tool_that_converts_itself_says_itself_what_else_to_hold_a_value_against() -> None:
+    """Section 7."""
+
+    def even(value: object) -> None:
+        if value not in (0, 2):
+            raise ValueError("odd")
+
+    def as_number(value: object) -> object:
+        return value.day if isinstance(value, datetime.date) else value
+
+    @tool(output=Output(schema={"type": "integer"}, convert=as_number))
+    async def day() -> datetime.date:
+        return datetime.date(2020, 1, 1)
+
+    assert accepted(day, 3).is_error is False
+    checked = definition(output=Output(check_json=even))
+    assert accepted(checked, 2).is_error is False
+    refused = accepted(checked, 1)
+    assert refused.is_error is True
+    assert "odd" in refused.error.message
 
 
 def test_an_output_that_only_renders_leaves_the_conversion_to_the_annotation() -> None:

@@ -73,6 +73,9 @@ class Scalar(Shape):
     annotation: object
     base: JsonSchema
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self._fits(value) or (self.kind is int and isinstance(value, float) and not in_python)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self.base)
 
@@ -105,6 +108,9 @@ class Text(Shape):
     annotation: object
     base: JsonSchema
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self._is_one(value) if in_python else isinstance(value, str)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self.base)
 
@@ -117,13 +123,18 @@ class Text(Shape):
             return problems.refuse(where, f"{show(value)} is no {self.kind.__name__}: {error}")
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
-        # A datetime is a date by inheritance only: written as one, it would lose its time.
-        is_other = isinstance(value, datetime) and self.kind is date
-        if not isinstance(value, self.kind) or is_other:
+        if not self._is_one(value):
             return problems.mismatch(where, f"expected {self.kind.__name__}, got {show(value)}")
         if isinstance(value, Decimal) and not value.is_finite():
             return problems.mismatch(where, f"{value} is not JSON")
-        return msgspec.to_builtins(value)
+        text = msgspec.to_builtins(value)
+        if self.annotation is not self.kind:  # it has constraints
+            self.decode(text, where, problems)
+        return text
+
+    def _is_one(self, value: object) -> bool:
+        # A datetime is a date by inheritance only: written as one, it would lose its time.
+        return isinstance(value, self.kind) and not (isinstance(value, datetime) and self.kind is date)
 
 
 @attrs.frozen(eq=False)
@@ -134,6 +145,9 @@ class PathText(Shape):
 
     def is_native(self) -> bool:
         return False
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, self.kind if in_python else str)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string"}
@@ -162,6 +176,11 @@ class Choice(Shape):
 
     def is_native(self) -> bool:
         return self.native
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        attempt = Problems()
+        (self.encode if in_python else self.decode)(value, None, attempt)
+        return not len(attempt)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         options = [written for written, _ in self.options]

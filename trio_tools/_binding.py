@@ -123,6 +123,19 @@ class Signature:
             raise ReturnError(listed(problems.all()))
         return encoded
 
+    def check_json(self, value: FrozenJson) -> None:
+        """Hold JSON that fits :attr:`returns_schema` against what the return annotation says beyond it.
+
+        No constructor is called. Not a checkpoint.
+
+        Raises:
+            ReturnError: If the annotation does not admit the value; it lists every violation.
+        """
+        problems = Problems(of_results=True)
+        self._returns.decode(value, None, problems)
+        if len(problems):
+            raise ReturnError(listed(problems.all()))
+
     def _decode_all(self, arguments: FrozenJson, fields: tuple[Field, ...]) -> dict[str, object]:
         values, problems = self._decode(arguments, fields)
         if len(problems):

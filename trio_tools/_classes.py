@@ -87,7 +87,8 @@ def read_row(cls: Any, arguments: Arguments, outer: Namespace, read: Read) -> Ro
     fields = list(_fields(cls, slots, annotations, outer, read))
     required = sum(field.required for field in fields)
     told = tuple(field.description or field.key for field in fields)
-    return Row(tuple(field.shape for field in fields), told, required, lambda items: cls(*items))
+    is_plain = tuple in cls.__bases__  # a subclass may have a constructor of its own
+    return Row(tuple(field.shape for field in fields), told, required, lambda items: cls(*items), is_plain)
 
 
 def qualifier(annotation: object, namespace: Namespace) -> bool | None:
@@ -167,6 +168,7 @@ def _is_plain_attrs(cls: Any) -> bool:
         "__attrs_attrs__" in vars(cls)
         and not hasattr(cls, "__attrs_init__")
         and not hasattr(cls, "__attrs_pre_init__")
+        and cls.__new__ is object.__new__
         and all(
             field.init
             and field.converter is None
@@ -180,9 +182,15 @@ def _is_plain_attrs(cls: Any) -> bool:
 def _is_plain_dataclass(cls: Any) -> bool:
     return (
         "__dataclass_fields__" in vars(cls)
-        and cls.__dataclass_params__.init
+        and _is_generated(cls.__init__)
+        and cls.__new__ is object.__new__
         and all(field.init for field in dataclasses.fields(cls))
     )
+
+
+def _is_generated(init: Any) -> bool:
+    """Whether the ``dataclass`` decorator wrote this constructor; its parameters say so also where it did not."""
+    return "__create_fn__" in getattr(getattr(init, "__code__", None), "co_qualname", "")
 
 
 def _class_doc(cls: type) -> Docstring:

@@ -10,7 +10,7 @@ import attrs
 
 from ._atoms import Scalar
 from ._errors import describe
-from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core, with_items
 from ._violations import show
 
 __all__ = ["Array", "Map", "Recursive", "Row", "Union", "construct"]
@@ -44,24 +44,37 @@ class Array(Shape):
     def parts(self) -> Iterable[Shape]:
         return (self.item,)
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, AbstractSet if in_python and self._is_set() else (list, tuple))
+
     def schema(self, definitions: Definitions) -> JsonSchema:
-        items = self.item.schema(definitions)
-        return {**self.base, "items": items} if items else dict(self.base)
+        return {**self.base, "items": self.item.schema(definitions)}
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         before = len(problems)
         elements = _elements(value, where, problems) or ()
         items = [self.item.decode(each, (where, index), problems) for index, each in enumerate(elements)]
-        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(items), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
-        if "uniqueItems" not in self.base:
-            elements = _elements(value, where, problems) or ()
-            return [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
-        if not isinstance(value, AbstractSet):
-            return problems.mismatch(where, f"expected a set, got {show(value)}")
-        members = enumerate(cast("AbstractSet[object]", value))
-        return _ordered([self.item.encode(each, (where, index), problems) for index, each in members])
+        elements = self._members(value, where, problems)
+        if elements is None or not problems.enter(value, where):
+            return None
+        encoded = [self.item.encode(each, (where, index), problems) for index, each in enumerate(elements)]
+        problems.leave(value)
+        return _ordered(encoded) if self._is_set() else encoded
+
+    def _members(self, value: object, where: Location, problems: Problems) -> Iterable[object] | None:
+        if not self._is_set():
+            return _elements(value, where, problems)
+        if isinstance(value, AbstractSet):
+            return cast("AbstractSet[object]", value)
+        return problems.mismatch(where, f"expected a set, got {show(value)}")
+
+    def _is_set(self) -> bool:
+        return "uniqueItems" in self.base
 
 
 def _ordered(items: list[Any]) -> list[Any]:
@@ -80,32 +93,46 @@ class Row(Shape):
         names: What the places are called, if they are.
         required: How many elements there must be; the rest has defaults.
         build: Makes the value of its elements.
+        native: Whether msgspec makes the same value.
     """
 
     items: tuple[Shape, ...]
     names: tuple[str, ...]
     required: int
     build: Callable[[list[Any]], object]
+    native: bool = True
+
+    def is_native(self) -> bool:
+        return self.native
 
     def parts(self) -> Iterable[Shape]:
         return self.items
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, (list, tuple))
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         items = [item.schema(definitions) for item in self.items]
         for item, name in zip(items, self.names, strict=False):
             item.setdefault("description", name)
         placed: JsonSchema = {"prefixItems": items} if items else {}
-        return {"type": "array", **placed, "minItems": self.required, "maxItems": len(self.items)}
+        return {**with_items({"type": "array", **placed}), "minItems": self.required, "maxItems": len(self.items)}
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         before = len(problems)
         places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
         items = [shape.decode(each, (where, index), problems) for index, (each, shape) in places]
-        return construct(lambda: self.build(items), where, problems) if len(problems) == before else None
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(items), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         places = enumerate(zip(self._row(value, where, problems), self.items, strict=False))
-        return [shape.encode(each, (where, index), problems) for index, (each, shape) in places]
+        if not problems.enter(value, where):
+            return None
+        encoded = [shape.encode(each, (where, index), problems) for index, (each, shape) in places]
+        problems.leave(value)
+        return encoded
 
     def _row(self, value: object, where: Location, problems: Problems) -> Sequence[object]:
         elements = _elements(value, where, problems)
@@ -125,6 +152,9 @@ class Map(Shape):
     def parts(self) -> Iterable[Shape]:
         return (self.key, self.value)
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, Mapping)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         schema = dict(self.base)
         names = self.key.schema(definitions)
@@ -138,7 +168,11 @@ class Map(Shape):
         return dict(self._items(value, where, problems, self.key.decode, self.value.decode))
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
-        return dict(self._items(value, where, problems, self.key.encode, self.value.encode))
+        if not problems.enter(value, where):
+            return None
+        encoded = dict(self._items(value, where, problems, self.key.encode, self.value.encode))
+        problems.leave(value)
+        return encoded
 
     @staticmethod
     def _items(
@@ -169,6 +203,9 @@ class Union(Shape):
     def parts(self) -> Iterable[Shape]:
         return self.branches
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return any(branch.resembles(value, in_python=in_python) for branch in self.branches)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         forms: list[JsonSchema] = []
         for branch in self.branches:
@@ -181,8 +218,9 @@ class Union(Shape):
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
         # A number goes to the branch of its own kind, if there is one: 5.0 stays a float in `int | float`.
-        branches = sorted(self.branches, key=lambda branch: _is_other_number(branch, value))
-        return self._first(branches, "decode", value, where, problems)
+        alike = [branch for branch in self.branches if branch.resembles(value, in_python=False)]
+        alike.sort(key=lambda branch: _is_other_number(branch, value))
+        return self._first(alike, "decode", value, where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         # A base class takes an instance of its subclass too, and would leave out what the subclass adds.
@@ -190,22 +228,31 @@ class Union(Shape):
             cls = getattr(core(branch), "cls", None)
             if cls is type(value) and cls is not dict:  # typed dicts are all of that class
                 return branch.encode(value, where, problems)
-        return self._first(self.branches, "encode", value, where, problems)
+        alike = [branch for branch in self.branches if branch.resembles(value, in_python=True)]
+        return self._first(alike, "encode", value, where, problems)
 
-    @staticmethod
-    def _first(branches: Iterable[Shape], step: str, value: object, where: Location, problems: Problems) -> Any:
-        refused: Problems | None = None
-        for branch in branches:
-            attempt = Problems()
-            converted = getattr(branch, step)(value, where, attempt)
-            if not len(attempt):
-                return converted
-            if not attempt.mismatches and refused is None:
-                refused = attempt  # of the right form, and yet no value of that type: the one that was meant
-        if refused is None:
-            return problems.mismatch(where, f"{show(value)} fits none of the types of the union")
-        problems.refusals.extend(refused.refusals)
-        return None
+    def _first(self, alike: Sequence[Shape], step: str, value: object, where: Location, problems: Problems) -> Any:
+        """What the first of some branches makes of the value that takes it."""
+        if len(alike) == 1:
+            return getattr(alike[0], step)(value, where, problems)
+        key = (self, where, id(value))  # the value is kept with it, so that the number stays its own
+        if key not in problems.attempts:
+            answer, found = None, Problems()
+            for branch in alike:
+                attempt = Problems(problems)
+                converted = getattr(branch, step)(value, where, attempt)
+                if not len(attempt):
+                    answer, found = converted, attempt
+                    break
+                if not attempt.mismatches and not len(found):
+                    found = attempt  # of the right form, and yet no value of that type: the one that was meant
+            else:
+                if not len(found):
+                    found.mismatch(where, f"{show(value)} fits none of the types of the union")
+            problems.attempts[key] = (answer, found, value)
+        answer, found, _ = problems.attempts[key]
+        problems.extend(found)
+        return answer
 
 
 def _is_other_number(branch: Shape, value: object) -> bool:
@@ -229,6 +276,9 @@ class Recursive(Shape):
 
     def parts(self) -> Iterable[Shape]:
         return (self.inner,)
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self.inner.resembles(value, in_python=in_python)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return definitions.inline(self, self.name, lambda: self.inner.schema(definitions))

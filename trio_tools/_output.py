@@ -47,6 +47,8 @@ class Output:
             JSON form is the value.
         presentation_meta: ``(arguments, value)`` to JSON for a user interface; asked only for calls without a parent.
         convert: Turns what the body returned into JSON data before it is checked; by default nothing is converted.
+        check_json: Holds a value that is JSON already, such as one that a policy put in the place of another, against
+            what the schema cannot say; raises if it is refused.
 
     Raises:
         ValueError: If the schema is no JSON Schema.
@@ -56,6 +58,7 @@ class Output:
     render: Render = render_plainly
     presentation_meta: Callable[[FrozenJson, FrozenJson], object] | None = None
     convert: Callable[[object], object] | None = None
+    check_json: Callable[[FrozenJson], None] | None = None
     _compiled: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: _as_schema(self.schema), takes_self=True)
     )
@@ -79,15 +82,26 @@ class Output:
             raise OutputError(str(error)) from error
         except Exception as error:  # a conversion that raises
             raise OutputError(describe(error).message) from error
-        self.admit(frozen)
+        if converted:
+            self.admit(frozen)
+        else:
+            self._hold_against_schema(frozen)
         return frozen, content
 
     def admit(self, value: FrozenJson) -> None:
-        """Hold a value that is JSON already against the schema.
+        """Hold a value that is JSON already against the schema, and against ``check_json``.
 
         Raises:
-            OutputError: If it is against the schema.
+            OutputError: If it is refused.
         """
+        self._hold_against_schema(value)
+        try:
+            if self.check_json is not None:
+                self.check_json(value)
+        except Exception as error:
+            raise OutputError(describe(error).message) from error
+
+    def _hold_against_schema(self, value: FrozenJson) -> None:
         if not self._compiled.is_valid(value):
             raise OutputError("; ".join(self._compiled.violations(value)))
 

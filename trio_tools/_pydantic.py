@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import attrs
@@ -10,7 +10,8 @@ import msgspec
 
 from ._errors import describe
 from ._json import thaw
-from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
+from ._namespaces import NoSchemaError
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, with_items
 from ._violations import show
 
 __all__ = ["Model", "is_model"]
@@ -18,6 +19,14 @@ __all__ = ["Model", "is_model"]
 _NOISE = frozenset({"title", "$defs", "discriminator"})
 _NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTED_SCHEMAS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_COMPARISONS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of"})
+_IN_SCHEMA = frozenset(
+    {
+        *("missing", "extra_forbidden", "literal_error", "enum", "int_from_float", "none_required"),
+        *("string_too_short", "string_too_long", "string_pattern_mismatch", "too_short", "too_long"),
+        *("union_tag_invalid", "union_tag_not_found"),
+    }
+)
 _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
 
 
@@ -32,15 +41,65 @@ def _adapter(cls: type) -> Any:
     return pydantic.TypeAdapter(cls)
 
 
+def _reader(model: Model) -> Any:
+    adapter = _adapter(model.cls)
+    _check_unions(model.cls, adapter.json_schema())
+    return adapter
+
+
+def _check_unions(cls: type, whole: JsonSchema) -> None:
+    """Refuse a union of models that contain it: pydantic tries each, and in each everything that it contains."""
+    defined = cast("Mapping[str, object]", whole.get("$defs", {}))
+    reached = {name: set(_references(part)) for name, part in defined.items()}
+    for _ in defined:
+        reached = {name: found.union(*(reached[each] for each in found)) for name, found in reached.items()}
+    for name, part in defined.items():
+        for forms in _unions(part):
+            again = [form for form in forms if name in reached[form] or form == name]
+            if len(again) > 1:
+                raise NoSchemaError(
+                    f"{cls.__name__} holds a union of models that contain it, {' | '.join(again)}, and reading it would"
+                    " take twice as long with every level: give each model a field such as kind: Literal[...], and"
+                    ' write Annotated[... | ..., Field(discriminator="kind")]'
+                )
+
+
+def _references(part: Any) -> Iterator[str]:
+    """The names of the definitions that a part of a schema refers to."""
+    if isinstance(part, dict):
+        items = cast("dict[str, Any]", part)
+        if isinstance(target := items.get("$ref"), str):
+            yield target.rpartition("/")[2]
+        part = list(items.values())
+    if isinstance(part, list):
+        for each in cast("list[Any]", part):
+            yield from _references(each)
+
+
+def _unions(part: Any) -> Iterator[list[str]]:
+    """For each union in a part of a schema, the names of the definitions among its forms."""
+    if isinstance(part, dict):
+        items = cast("dict[str, Any]", part)
+        if isinstance(forms := items.get("anyOf"), list):
+            yield [name for form in cast("list[JsonSchema]", forms) if "$ref" in form for name in _references(form)]
+        part = list(items.values())
+    if isinstance(part, list):
+        for each in cast("list[Any]", part):
+            yield from _unions(each)
+
+
 @attrs.frozen(eq=False)
 class Model(Shape):
     """A pydantic model, read and written by pydantic: strictly, as JSON."""
 
     cls: type
-    adapter: Any = attrs.field(init=False, default=attrs.Factory(lambda self: _adapter(self.cls), takes_self=True))
+    adapter: Any = attrs.field(init=False, default=attrs.Factory(_reader, takes_self=True))
 
     def is_native(self) -> bool:
         return False
+
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return isinstance(value, self.cls) or not in_python
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         mode = "serialization" if definitions.of_results else "validation"
@@ -48,19 +107,19 @@ class Model(Shape):
         return self._clean(whole, cast("Mapping[str, JsonSchema]", whole.get("$defs", {})), definitions)
 
     def decode(self, value: object, where: Location, problems: Problems) -> Any:
+        if problems.of_results:
+            return None  # pydantic reads what it wrote itself only in part: not its computed fields
         text = msgspec.json.encode(_integers(thaw(cast("Any", value))))
         try:
             return self.adapter.validate_json(text, strict=True)
         except Exception as error:
             if not hasattr(error, "errors"):  # a validator raised something of its own
                 return problems.refuse(where, describe(error).message)
-            for each in cast("Any", error).errors(include_url=False, include_context=False, include_input=False):
+            for each in cast("Any", error).errors(include_url=False, include_context=False):
                 place = where
                 for step in each["loc"]:
                     place = (place, step)
-                # The schema knows the types; it does not know the validators, nor how texts are parsed.
-                is_unknown_to_schema = each["type"].endswith(("_error", "_parsing"))
-                (problems.refuse if is_unknown_to_schema else problems.mismatch)(place, each["msg"])
+                (problems.mismatch if _is_in_schema(each) else problems.refuse)(place, each["msg"])
             return None
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
@@ -90,9 +149,19 @@ class Model(Shape):
                 made[key] = clean(part)
             elif key not in _NOISE and key != "$ref":
                 made[key] = part
+        if made.get("type") == "array" and "items" not in made:
+            made = with_items(made)
         if "properties" in made:
             made.setdefault("additionalProperties", False)
         return made
+
+
+def _is_in_schema(error: Mapping[str, Any]) -> bool:
+    """Whether the schema finds this error too: it knows types and keys, and bounds of what JSON has itself."""
+    kind = error["type"]
+    if kind in _COMPARISONS:  # a date, or a decimal number, is text in JSON
+        return isinstance(error["input"], (int, float))
+    return kind in _IN_SCHEMA or kind.endswith("_type")
 
 
 def _integers(value: Any) -> Any:

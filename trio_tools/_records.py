@@ -8,10 +8,11 @@ from typing import Any, cast
 import attrs
 import msgspec
 
+from ._atoms import Choice
 from ._containers import construct
 from ._json import NotJsonError, freeze, thaw
-from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
-from ._violations import near, show
+from ._shapes import Definitions, JsonSchema, Location, Problems, Shape, core
+from ._violations import show
 
 __all__ = ["Field", "Record", "fields_schema"]
 
@@ -92,6 +93,20 @@ class Record(Shape):
     def parts(self) -> Iterable[Shape]:
         return [field.shape for field in self.fields]
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        if in_python and self.cls is not dict:
+            return isinstance(value, self.cls)
+        if not isinstance(value, Mapping):
+            return False
+        given = cast("Mapping[object, object]", value)
+        attempt = Problems()
+        self._check_keys(given, self._taken(in_python=in_python), None, attempt)
+        return not len(attempt) and all(
+            field.shape.resembles(given[field.key], in_python=in_python)
+            for field in self.fields
+            if field.key in given and _is_tag(field.shape)
+        )
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         return definitions.inline(self, self.name, lambda: self._own_schema(definitions))
 
@@ -108,20 +123,26 @@ class Record(Shape):
             return problems.mismatch(where, f'{show(value)} is not of type "object"')
         given = cast("Mapping[object, object]", value)
         before = len(problems)
-        taken = [field for field in self.fields if field.keyword is not None]
+        taken = self._taken(in_python=problems.of_results)
         self._check_keys(given, taken, where, problems)
-        values = {
-            str(field.keyword): field.shape.decode(given[field.key], (where, field.key), problems)
-            for field in taken
-            if field.key in given
-        }
-        if self.tag is not None and given.get(self.tag[0]) != self.tag[1]:
-            problems.mismatch((where, self.tag[0]), f"{show(self.tag[1])} is required")
-        return construct(lambda: self.build(**values), where, problems) if len(problems) == before else None
+        values: dict[str, object] = {}
+        for field in taken:
+            if field.key in given:
+                values[str(field.keyword)] = field.shape.decode(given[field.key], (where, field.key), problems)
+        if len(problems) > before or problems.of_results:
+            return None
+        return construct(lambda: self.build(**values), where, problems)
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         if not isinstance(value, self.cls):
             return problems.mismatch(where, f"expected {self.name}, got {show(value)}")
+        if not problems.enter(value, where):
+            return None
+        encoded = self._encode(value, where, problems)
+        problems.leave(value)
+        return encoded
+
+    def _encode(self, value: object, where: Location, problems: Problems) -> dict[str, object]:
         if self.cls is dict:
             given = cast("Mapping[object, object]", value)
             self._check_keys(given, self.fields, where, problems)
@@ -136,6 +157,10 @@ class Record(Shape):
                 problems.mismatch(where, f"{show(field.key)} is required")
         return encoded
 
+    def _taken(self, *, in_python: bool) -> Collection[Field]:
+        """The fields that a value can have: those that only results have are not taken from JSON."""
+        return self.fields if in_python else [field for field in self.fields if field.keyword is not None]
+
     def _check_keys(
         self, given: Mapping[object, object], fields: Collection[Field], where: Location, problems: Problems
     ) -> None:
@@ -145,4 +170,12 @@ class Record(Shape):
                 problems.mismatch(where, f"{show(field.key)} is required")
         for key in given:
             if key not in known and (self.tag is None or key != self.tag[0]):
-                problems.mismatch(where, f"unknown key {show(key)}{near(str(key), known)}")
+                problems.unknown_key(where, str(key), known)
+        if self.tag is not None and given.get(self.tag[0]) != self.tag[1]:
+            problems.mismatch((where, self.tag[0]), f"{show(self.tag[1])} is required")
+
+
+def _is_tag(shape: Shape) -> bool:
+    """Whether there is a single value that fits."""
+    choice = core(shape)
+    return isinstance(choice, Choice) and len(choice.options) == 1

@@ -8,13 +8,16 @@ from typing import Any, Final, cast
 
 import jsonschema_rs
 
+from ._explanation import MASK, explain
+from ._forms import Unions, hide_forms
 from ._json import FrozenJson, NotJsonError, freeze
 from ._json_text import json_path
-from ._violations import MASK, Step, Violation, explain, listed, show
+from ._violations import Step, Violation, listed, show
 
 __all__ = ["Schema", "SchemaError"]
 
 _DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema"
+_ROOT = "urn:trio-tools:schema"  # what a schema is called where a part of it is compiled
 _BACKTRACKING = 100_000  # steps of a look-around pattern; then it counts as not matched
 
 
@@ -63,8 +66,8 @@ class Schema:
             raise SchemaError(f"a JSON Schema is itself JSON, but {error}") from error
         if not isinstance(self.source, (Mapping, bool)):
             raise SchemaError(f"a JSON Schema is an object, such as {{}}, not a {type(schema).__name__}")
-        self._detailed: jsonschema_rs.Validator | None = None
-        validator = self._compile()
+        self._detailed: _Detailed | None = None
+        validator = _compile(self.source)
         if self.source == {} or self.source is True:
             self.is_valid = _anything
         else:
@@ -83,28 +86,64 @@ class Schema:
     def explain(self, value: FrozenJson) -> list[Violation]:
         """:meth:`violations` as path and text, and without a limit."""
         if self._detailed is None:
-            self._detailed = self._compile(mask=MASK)
-        return list(explain(self._detailed.iter_errors(value), self.source))
+            self._detailed = _Detailed(self.source)
+        return self._detailed.explain(value)
 
-    def _compile(self, mask: str | None = None) -> jsonschema_rs.Validator:
-        schema = cast("dict[str, Any] | bool", self.source)
+
+class _Detailed:
+    """A schema, compiled for values that do not fit: it can say why."""
+
+    def __init__(self, source: FrozenJson) -> None:
+        self._schema, self._unions = hide_forms(source)
         try:
-            try:
-                return _validator(schema, jsonschema_rs.RegexOptions(), mask)
-            except jsonschema_rs.ValidationError as error:
-                if not _needs_backtracking(error):
-                    raise
-            return _validator(schema, jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKING), mask)
+            self._validator = _compile(self._schema, MASK)
+        except SchemaError:  # a reference leads into a form, which stands elsewhere now
+            self._schema, self._unions = source, Unions()
+            self._validator = _compile(self._schema, MASK)
+        self._forms: dict[tuple[Step, ...], list[jsonschema_rs.Validator]] = {}
+
+    def explain(self, value: FrozenJson) -> list[Violation]:
+        return explain(self._validator.iter_errors(value), self._schema, self._errors_of_forms)
+
+    def _errors_of_forms(
+        self, error: jsonschema_rs.ValidationError
+    ) -> list[list[jsonschema_rs.ValidationError]] | None:
+        union = tuple(error.schema_path)
+        if union not in self._unions:
+            return None
+        if union not in self._forms:
+            self._forms[union] = list(map(self._form, self._unions[union]))
+        return [list(form.iter_errors(error.instance)) for form in self._forms[union]]
+
+    def _form(self, place: str) -> jsonschema_rs.Validator:
+        schema = cast("dict[str, FrozenJson]", self._schema)
+        draft = {key: schema[key] for key in ("$schema",) if key in schema}
+        registry = jsonschema_rs.Registry([(_ROOT, cast("Any", schema))])
+        return _compile({**draft, "$ref": f"{_ROOT}{place}"}, MASK, registry)
+
+
+def _compile(
+    source: FrozenJson, mask: str | None = None, registry: jsonschema_rs.Registry | None = None
+) -> jsonschema_rs.Validator:
+    schema = cast("dict[str, Any] | bool", source)
+    try:
+        try:
+            return _validator(schema, jsonschema_rs.RegexOptions(), mask, registry)
         except jsonschema_rs.ValidationError as error:
-            raise SchemaError(_fault(self.source, error)) from error
+            if not _needs_backtracking(error):
+                raise
+        return _validator(schema, jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKING), mask, registry)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaError(_fault(source, error)) from error
 
 
 def _validator(
     schema: dict[str, Any] | bool,
     patterns: jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions,
     mask: str | None,
+    registry: jsonschema_rs.Registry | None,
 ) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for(schema, mask=mask, offline=True, pattern_options=patterns)
+    return jsonschema_rs.validator_for(schema, mask=mask, offline=True, pattern_options=patterns, registry=registry)
 
 
 def _is_bad_pattern(error: jsonschema_rs.ValidationError) -> bool:

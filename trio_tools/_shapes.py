@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
 
 import attrs
 
-from ._json_text import json_path
-from ._violations import Step, Violation
+from ._json_text import MAX_DEPTH
+from ._json_words import describe_by_class, json_path
+from ._violations import Step, Violation, unknown_key
 
 __all__ = [
     "Definitions",
@@ -28,6 +29,7 @@ __all__ = [
     "annotated_description",
     "core",
     "reachable",
+    "with_items",
 ]
 
 JsonSchema: TypeAlias = dict[str, object]
@@ -42,33 +44,63 @@ class Problems:
     Attributes:
         mismatches: What a check against the schema finds too.
         refusals: What only the conversion finds: texts that are no datetime, validators that raise.
+        attempts: What came of the unions of which several types had to be tried: each is tried once at each place,
+            however many attempts there are at what is around it.
+        containers: The ids of the containers of a result around the place of now.
+        of_results: Whether the JSON is of a result: it is checked, also where no constructor takes it, and not built.
     """
 
-    __slots__ = ("mismatches", "refusals")
+    __slots__ = ("attempts", "containers", "mismatches", "of_results", "refusals")
 
-    def __init__(self) -> None:
+    def __init__(self, around: Problems | None = None, *, of_results: bool = False) -> None:
         self.mismatches: list[Violation] = []
         self.refusals: list[Violation] = []
+        self.attempts: dict[object, Any] = {} if around is None else around.attempts
+        self.of_results = of_results if around is None else around.of_results
+        self.containers: set[int] = set() if around is None else around.containers
 
     def __len__(self) -> int:
         return len(self.mismatches) + len(self.refusals)
 
     def mismatch(self, where: Location, text: str) -> None:
-        self.mismatches.append(_violation(where, text))
+        self.mismatches.append(Violation(_path(where), text))
+
+    def unknown_key(self, where: Location, key: str, known: Collection[str]) -> None:
+        self.mismatches.append(unknown_key(_path(where), key, known))
 
     def refuse(self, where: Location, text: str) -> None:
-        self.refusals.append(_violation(where, text))
+        self.refusals.append(Violation(_path(where), text))
+
+    def enter(self, container: object, where: Location) -> bool:
+        """Whether one may look into a container of a result: it is not inside itself, nor too deep. Then leave it."""
+        reason = ""
+        if id(container) in self.containers:
+            reason = "it contains itself"
+        elif len(self.containers) == MAX_DEPTH:
+            reason = f"at most {MAX_DEPTH} may be inside one another"
+        else:
+            self.containers.add(id(container))
+            return True
+        self.mismatch(where, f"{describe_by_class(container)} is not JSON ({reason})")
+        return False
+
+    def leave(self, container: object) -> None:
+        self.containers.remove(id(container))
+
+    def extend(self, other: Problems) -> None:
+        self.mismatches.extend(other.mismatches)
+        self.refusals.extend(other.refusals)
 
     def all(self) -> list[Violation]:
         return [*self.mismatches, *self.refusals]
 
 
-def _violation(where: Location, text: str) -> Violation:
+def _path(where: Location) -> str:
     steps: list[Step] = []
     while where is not None:
         where, step = where
         steps.append(step)
-    return Violation(json_path(reversed(steps)), text)
+    return json_path(reversed(steps))
 
 
 class Definitions:
@@ -117,6 +149,15 @@ class Shape(ABC):
         """The shapes that this one is made of."""
         return ()
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        """Whether a value may be of this type by its surface: its kind, its keys, a tag among them.
+
+        Args:
+            value: Frozen JSON, or what a function returned.
+            in_python: Whether it is the latter.
+        """
+        return True
+
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
         """The JSON Schema; a new one each time."""
@@ -152,6 +193,9 @@ class Noted(Shape):
     def parts(self) -> Iterable[Shape]:
         return (self.inner,)
 
+    def resembles(self, value: object, *, in_python: bool) -> bool:
+        return self.inner.resembles(value, in_python=in_python)
+
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {**self.inner.schema(definitions), **self.notes}
 
@@ -167,6 +211,21 @@ def core(shape: Shape) -> Shape:
     while isinstance(shape, Noted):
         shape = shape.inner
     return shape
+
+
+def with_items(schema: JsonSchema) -> JsonSchema:
+    """The schema of an array with ``items``, also where the elements are placed or may be anything.
+
+    Providers refuse an array without, and some do not know ``prefixItems``.
+    """
+    forms: list[JsonSchema] = []
+    for placed in cast("list[JsonSchema]", schema.get("prefixItems", [])):
+        form = {key: value for key, value in placed.items() if key != "description"}
+        if form not in forms:
+            forms.append(form)
+    if not forms or {} in forms:
+        return {**schema, "items": {}}
+    return {**schema, "items": {"anyOf": forms} if len(forms) > 1 else forms[0]}
 
 
 def annotated_description(shape: Shape) -> str:

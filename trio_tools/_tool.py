@@ -203,6 +203,7 @@ def _output_of(signature: Signature, given: Output) -> Output:
     return Output(
         schema=given.schema or signature.returns_schema,
         convert=given.convert or signature.to_json,
+        check_json=given.check_json or (signature.check_json if given.convert is None else None),
         render=render,
         presentation_meta=given.presentation_meta,
     )

@@ -1,48 +1,67 @@
-"""How a JSON value breaks a schema, in words that a model can act on.
+"""How a JSON value breaks its schema or type: one line each, with the path.
 
-A validator reports errors as data; :func:`explain` turns them into one line each: where, what is there, what was
-expected. Everything shown of a value is bounded, so that a model that sent a book does not get it back.
+Everything shown of a value is bounded, so that a model that sent a book does not get it back; and so is what is spent
+on suggestions, so that one that sent a library does not hold everybody up.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 import attrs
-from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from ._json_text import json_path, shorten
+from ._json_words import shorten
 
-__all__ = ["MASK", "Step", "Violation", "explain", "listed", "near", "show"]
+__all__ = ["LISTED_AT_MOST", "Step", "Violation", "bounded", "either", "listed", "near", "show", "unknown_key"]
 
 Step: TypeAlias = str | int
 
-MASK = "\x00"
-"""What a validator writes into its messages in place of the value; frozen text of a message never holds it."""
+LISTED_AT_MOST = 256
+"""Violations in one message."""
 
-_LISTED_AT_MOST = 256  # violations
 _SHOWN_AT_MOST = 80  # characters of a value
 _FORMS_AT_MOST = 20  # alternatives that are spelled out
+_COMPARED_AT_MOST = 100  # names that one word is compared with
+_COMPARED_IN_ALL = 5_000  # the same for one message: some hundredths of a second
+_LONGEST_COMPARED = 100  # characters
 
 
 @attrs.frozen
 class Violation:
-    """One way in which a value breaks its schema or type."""
+    """One way in which a value breaks its schema or type.
+
+    Attributes:
+        path: Where.
+        text: What is wrong.
+        word: A name that is not known, if it is that;
+        known: and the names that are, one of which may have been meant.
+    """
 
     path: str
     text: str
+    word: str = ""
+    known: Collection[str] = ()
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
+        return f"{self.path}: {self.text}{near(self.word, self.known)}"
+
+
+def unknown_key(path: str, key: str, known: Collection[str]) -> Violation:
+    """A key that is not among the known ones. A near one is looked for only when the violation is shown."""
+    return Violation(path, f"unknown key {show(key)}", key, known)
 
 
 def listed(violations: Sequence[Violation]) -> list[str]:
     """The violations as lines; after many, the rest is only counted."""
-    more = len(violations) - _LISTED_AT_MOST
-    lines = list(map(str, violations[:_LISTED_AT_MOST]))
+    lines: list[str] = []
+    left = _COMPARED_IN_ALL
+    for each in violations[:LISTED_AT_MOST]:
+        left -= min(len(each.known), _COMPARED_AT_MOST)
+        lines.append(str(each) if left >= 0 else f"{each.path}: {each.text}{_folded(each.word, each.known)}")
+    more = len(violations) - LISTED_AT_MOST
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
@@ -65,158 +84,47 @@ def _beginning(value: object) -> str:
     return text
 
 
-def near(word: str, known: Iterable[str]) -> str:
-    """A suggestion to append to ``word``; empty if none of ``known`` is near."""
-    close = difflib.get_close_matches(word, known, n=3)
-    return f" (did you mean {_either(map(show, close))}?)" if close else ""
+def near(word: str, known: Collection[str]) -> str:
+    """A suggestion to append to ``word``; empty if none of ``known`` is near. Upper and lower case are one."""
+    if (same := _folded(word, known)) or len(word) > _LONGEST_COMPARED:
+        return same
+    folded = word.casefold()
+    originals = {each.casefold(): each for each in _candidates(word, known)}
+    close = difflib.get_close_matches(folded, originals, n=3)
+    return _suggestion([originals[each] for each in close])
 
 
-def explain(errors: Iterable[ValidationError], root: object) -> Iterator[Violation]:
-    """The errors of a validator in words.
-
-    Args:
-        errors: The errors, of a validator that was made with :data:`MASK`.
-        root: The whole schema; suggestions and expected types are looked up in it.
-    """
-    for error in _relevant(errors):
-        yield from _explain(error, root)
-
-
-def _relevant(errors: Iterable[ValidationError]) -> list[ValidationError]:
-    """The errors without those that others imply: what is none of the fixed values need not be of their type either."""
-    found = list(errors)
-    fixed = {
-        (*error.instance_path, None, *error.schema_path[:-1])
-        for error in found
-        if isinstance(error.kind, (ValidationErrorKind.Enum, ValidationErrorKind.Constant))
-    }
-    return [
-        error
-        for error in found
-        if not isinstance(error.kind, ValidationErrorKind.Type)
-        or (*error.instance_path, None, *error.schema_path[:-1]) not in fixed
+def _candidates(word: str, known: Collection[str]) -> list[str]:
+    """The known names that are worth a comparison: all of a few; of many those that begin or end alike."""
+    if len(known) <= _COMPARED_AT_MOST:
+        return list(known)
+    ends = (word[:2].casefold(), word[-2:].casefold())
+    alike = [
+        each
+        for each in known
+        if abs(len(each) - len(word)) <= 3 and (each[:2].casefold() == ends[0] or each[-2:].casefold() == ends[1])
     ]
+    return alike[:_COMPARED_AT_MOST]
 
 
-def _explain(error: ValidationError, root: object) -> Iterator[Violation]:
-    """One error in words: several violations if it stands for several."""
-    path = json_path(error.instance_path)
-    match error.kind:
-        case ValidationErrorKind.Required(property=key):
-            yield Violation(path, f"{show(key)} is required{_hint(_parent(error, root), key)}")
-        case (
-            ValidationErrorKind.AdditionalProperties(unexpected=keys)
-            | ValidationErrorKind.UnevaluatedProperties(unexpected=keys)
-        ):
-            known = _mapping(_mapping(_parent(error, root)).get("properties"))
-            for key in keys:
-                yield Violation(path, f"unknown key {show(key)}{near(key, known)}")
-        case ValidationErrorKind.AnyOf(context=forms) | ValidationErrorKind.OneOfNotValid(context=forms):
-            yield from _no_form_fits(error, list(map(_relevant, forms)), root)
-        case ValidationErrorKind.Enum():
-            yield Violation(path, f"{show(error.instance)} is not one of {_wanted(error)}")
-        case ValidationErrorKind.FalseSchema():
-            yield Violation(path, f"{show(error.instance)} is not allowed here")
-        case ValidationErrorKind.PropertyNames(error=inner):
-            for violation in _explain(inner, root):
-                yield Violation(path, f"key {violation.text}")
-        case _:
-            yield Violation(path, shorten(error.message.replace(MASK, show(error.instance)), 600))
+def _folded(word: str, known: Collection[str]) -> str:
+    """A suggestion of the names that differ from ``word`` by upper and lower case only."""
+    folded = word.casefold()
+    return _suggestion([each for each in known if each.casefold() == folded][:3])
 
 
-def _no_form_fits(
-    error: ValidationError, forms: Sequence[Sequence[ValidationError]], root: object
-) -> Iterator[Violation]:
-    """Of a union: what is wrong with the one form that was meant, if there is just one; else what the forms are."""
-    path = json_path(error.instance_path)
-    meant = [form for form in forms if not any(_is_other_kind(inner, error) for inner in form)]
-    meant = [form for form in meant if not any(_is_other_tag(inner, error) for inner in form)] or meant
-    if len(meant) == 1:
-        yield from explain(meant[0], root)
-    elif meant:
-        told = (" and ".join(_relative(each, path) for each in explain(form, root)) for form in meant)
-        listed = "; ".join(f"({number}) {shorten(text, 200)}" for number, text in enumerate(_bounded(told), 1))
-        yield Violation(path, f"{show(error.instance)} fits none of {len(meant)} allowed forms: {listed}")
-    else:
-        expected = dict.fromkeys(_wanted(inner) for form in forms for inner in form if _is_other_kind(inner, error))
-        yield Violation(path, f"expected {_either(_bounded(expected))}, got {show(error.instance)}")
+def _suggestion(names: Sequence[str]) -> str:
+    return f" (did you mean {either(map(show, names))}?)" if names else ""
 
 
-def _is_other_kind(inner: ValidationError, outer: ValidationError) -> bool:
-    """Whether the value is something else altogether, not an attempt at this form that went wrong inside."""
-    return inner.instance_path == outer.instance_path and bool(_wanted(inner))
-
-
-def _is_other_tag(inner: ValidationError, outer: ValidationError) -> bool:
-    """Whether the value says itself that it is another form: in a key for which this one has a single value."""
-    match inner.kind:
-        case ValidationErrorKind.Enum(options=[_]) | ValidationErrorKind.Constant():
-            return len(inner.instance_path) == len(outer.instance_path) + 1
-        case _:
-            return False
-
-
-def _wanted(error: ValidationError) -> str:
-    """What would have been right, in a few words; empty if that is not a matter of a type or of fixed values."""
-    match error.kind:
-        case ValidationErrorKind.Type(types=kinds):
-            return _either(kinds)
-        case ValidationErrorKind.Enum(options=options):
-            return _either(_bounded(map(show, options)))
-        case ValidationErrorKind.Constant(expected_value=value):
-            return show(value)
-        case ValidationErrorKind.FalseSchema():
-            return "nothing"
-        case _:
-            return ""
-
-
-def _relative(violation: Violation, path: str) -> str:
-    """The violation as part of a line that begins with ``path``."""
-    return violation.text if violation.path == path else str(violation)
-
-
-def _bounded(items: Iterable[str]) -> list[str]:
+def bounded(items: Iterable[str]) -> list[str]:
+    """The items, and of more than anyone reads how many more there are."""
     listed = list(items)
     more = len(listed) - _FORMS_AT_MOST
     return [*listed[:_FORMS_AT_MOST], f"{more} more"] if more > 0 else listed
 
 
-def _either(items: Iterable[str]) -> str:
+def either(items: Iterable[str]) -> str:
     """``a, b or c``."""
     *first, last = items
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def _hint(schema: object, key: str) -> str:
-    """What a missing key should hold, for the end of a sentence; empty if its schema does not say so at once."""
-    known = _mapping(_mapping(_mapping(schema).get("properties")).get(key))
-    if options := _sequence(known.get("enum")):
-        return f" ({_either(_bounded(map(show, options)))})"
-    kind = known.get("type")
-    kinds = [kind] if isinstance(kind, str) else _sequence(kind)
-    return f" ({_either(map(str, kinds))})" if kinds else ""
-
-
-def _parent(error: ValidationError, root: object) -> object:
-    """The schema that the failing keyword stands in."""
-    return _lookup(root, error.schema_path[:-1])
-
-
-def _lookup(root: object, steps: Iterable[Step]) -> object:
-    """The part of a schema at ``steps``; ``None`` if it is elsewhere: in a meta-schema, behind an ``$id``."""
-    part: Any = root
-    try:
-        for step in steps:
-            part = part[step]
-    except (LookupError, TypeError):
-        return None
-    return part
-
-
-def _mapping(part: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", part) if isinstance(part, Mapping) else {}
-
-
-def _sequence(part: object) -> Sequence[object]:
-    return cast("Sequence[object]", part) if isinstance(part, (list, tuple)) else ()
