@@ -596,6 +596,7 @@ def test_what_looks_like_one_type_of_a_union_is_explained_by_it() -> None:
     assert of(Literal["a"] | datetime.date).to_json("a") == "a"
     with pytest.raises(ReturnError, match=r'\$\[0\]: "x" fits none of the types'):
         of(Leaf | Rows[int]).to_json(["x"])
+    assert of(Leaf | Nest).to_json([["x"][1:]]) == [[]]
     with pytest.raises(ReturnError, match=r"expected date, got 1"):
         of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])  # noqa: UP045 - it has no |
     assert refused(datetime.date | uuid.UUID, "soon")[0].startswith('$.x: "soon" is no date')
