@@ -16,8 +16,8 @@ MODULES = {path.stem: path.read_text() for path in sorted(PACKAGE.glob("*.py"))}
 
 _ORDER = """
 _text _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals _request _views
-_violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces _classes _pydantic
-_annotations _binding _signature
+_violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces _metadata
+_classes _pydantic _annotations _binding _signature
 _output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
 _gates _dispatch _around _after _finish _call _outstanding _registry
 _planner _concurrency _callbacks _scheduler _control _batch _stream _transcript __init__

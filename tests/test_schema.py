@@ -271,6 +271,7 @@ def test_after_many_violations_the_rest_is_only_counted() -> None:
     assert len(told) == 257
     assert told[0] == '$[0]: 1 is not of type "string"'
     assert told[-1] == "and 744 more"
+    assert violations({"items": {"type": "string"}}, [1] * 5000)[-1] == "and 4744 more"
 
 
 def test_values_that_have_no_short_json_are_shown_by_their_type() -> None:

@@ -32,6 +32,7 @@ from typing import (
     cast,
 )
 
+import annotated_types
 import attrs
 import jsonschema
 import jsonschema_rs
@@ -42,8 +43,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from trio_tools._annotations import Reader
 from trio_tools._classes import start_record
 from trio_tools._json import FrozenJson, freeze
+from trio_tools._namespaces import Namespace
+from trio_tools._shapes import Problems
 from trio_tools._signature import ArgumentsError, ReturnError, Signature, inspect_function
 
 T = TypeVar("T")
@@ -592,6 +596,7 @@ def test_what_looks_like_one_type_of_a_union_is_explained_by_it() -> None:
     assert of(Literal["a"] | datetime.date).to_json("a") == "a"
     with pytest.raises(ReturnError, match=r'\$\[0\]: "x" fits none of the types'):
         of(Leaf | Rows[int]).to_json(["x"])
+    assert of(Leaf | Nest).to_json([["x"][1:]]) == [[]]
     with pytest.raises(ReturnError, match=r"expected date, got 1"):
         of(Optional[Annotated[list[datetime.date], "days"]]).to_json([1])  # noqa: UP045 - it has no |
     assert refused(datetime.date | uuid.UUID, "soon")[0].startswith('$.x: "soon" is no date')
@@ -694,7 +699,6 @@ def test_a_default_is_shown_as_json_if_it_is_a_value_of_its_type() -> None:
     assert shown(Place, Place("R"))["default"] == {"city": "R", "zip": 0}
     assert shown(tuple[int, ...], (1, 2))["default"] == [1, 2]
     assert shown(int | None, None)["default"] is None
-    assert "default" not in shown(int, None)
     assert "default" not in shown(Any, object())
     assert "default" not in shown(float, float("nan"))
 
@@ -804,6 +808,101 @@ def test_every_array_says_what_its_items_are() -> None:
     assert shown(tuple[int, Annotated[int, "n"]])["items"] == {"type": "integer"}
     assert shown(tuple[int, Any])["items"] == {}
     assert shown(tuple[()]) == {"type": "array", "items": {}, "minItems": 0, "maxItems": 0}
+
+
+def test_a_multiple_of_a_fraction_is_one_as_it_is_written() -> None:
+    tenths = Annotated[float, Meta(multiple_of=0.1, ge=0, description="in kg")]
+    assert shown(tenths) == {"type": "number", "description": "in kg", "minimum": 0, "multipleOf": 0.1}
+    for value in (0.3, 0.7, 1, 1.1):
+        assert received(tenths, value) == value
+        assert received(list[tenths] | str, [value]) == [value]
+        assert of(tenths).to_json(value) == value
+    assert refused(tenths, 0.25) == ["$.x: 0.25 is not a multiple of 0.1"]
+    problems = Problems()
+    cast("Any", Reader()).read(tenths, Namespace(())).decode(0.25, None, problems)
+    assert [each.text for each in problems.mismatches] == ["0.25 is not a multiple of 0.1"]
+    assert received(Annotated[int, Meta(multiple_of=3)], 9) == 9
+
+
+def test_a_number_that_is_out_of_range_is_told_with_the_type() -> None:
+    assert refused(float, 10**400)[0].endswith('Number out of range for type "number"')
+
+
+def test_what_annotated_types_say_of_a_type_is_kept() -> None:
+    assert shown(Annotated[int, annotated_types.Ge(1), annotated_types.Lt(5)]) == {
+        "type": "integer",
+        "minimum": 1,
+        "exclusiveMaximum": 5,
+    }
+    assert shown(Annotated[int, annotated_types.Interval(gt=1, le=3), annotated_types.MultipleOf(2)]) == {
+        "type": "integer",
+        "exclusiveMinimum": 1,
+        "maximum": 3,
+        "multipleOf": 2,
+    }
+    sized = shown(Annotated[list[str], annotated_types.Len(1, 4), annotated_types.Unit("m")])
+    assert (sized["minItems"], sized["maxItems"]) == (1, 4)
+    few = Annotated[bytes, annotated_types.MaxLen(2)]
+    assert received(few, "YWI=") == b"ab"
+    assert "length <= 2" in refused(few, "YWJj")[0]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [annotated_types.Predicate(str.islower), annotated_types.Timezone(None), annotated_types.Gt("a")],
+)
+def test_metadata_that_cannot_be_enforced_is_refused(metadata: Any) -> None:
+    def probe(x: object) -> None: ...
+
+    probe.__annotations__["x"] = Annotated[str, metadata]
+    if metadata == annotated_types.Timezone(None):
+        inspect_function(probe)  # nothing is asked
+    else:
+        assert "cannot be enforced here" in not_a_tool(probe)
+        assert "write msgspec.Meta(...)" in not_a_tool(probe)
+
+
+def test_a_cached_function_is_described_by_what_it_caches() -> None:
+    @functools.cache
+    def look_up(key: str) -> str:
+        """Look a word up.
+
+        Args:
+            key: The word.
+        """
+        return key.upper()
+
+    @functools.lru_cache
+    async def fetch(key: str) -> str:
+        return key
+
+    signature = inspect_function(look_up)
+    assert (signature.name, signature.description) == ("look_up", "Look a word up.")
+    assert properties(signature)["key"]["description"] == "The word."
+    assert not signature.is_async
+    assert "cache what it awaits" in not_a_tool(fetch)
+
+
+def test_a_default_of_none_must_be_a_value_of_the_type() -> None:
+    def probe(x: int = None) -> None: ...  # pyright: ignore[reportArgumentType]  # noqa: RUF013 - what is refused
+
+    def quoted(x: Any = None, y: Box = None) -> None: ...  # pyright: ignore[reportArgumentType]
+
+    assert "parameter 'x': its default is None, which its type does not admit: write int | None = None" in not_a_tool(
+        probe
+    )
+    assert "write Box | None = None" in not_a_tool(quoted)
+    quoted.__annotations__["y"] = Box
+    assert "Box | None = None" in not_a_tool(quoted)
+
+
+def test_a_tuple_with_a_part_of_any_length_is_refused() -> None:
+    for annotation in (tuple[int, *tuple[str, ...]], tuple[int, typing.Unpack[tuple[str, ...]]]):  # noqa: UP044 - both spellings
+
+        def probe(x: object) -> None: ...
+
+        probe.__annotations__["x"] = annotation
+        assert "has a part of any length: write tuple[int, list[str]]" in not_a_tool(probe)
 
 
 def test_only_types_that_occur_inside_themselves_become_definitions() -> None:

@@ -199,6 +199,29 @@ def test_json_in_the_place_of_a_result_is_held_against_its_schema_only() -> None
     SIGNATURE.check_json(freeze({"name": "Ada", "born": "1815-12-10"}))
 
 
+def test_what_a_field_says_of_a_parameter_is_kept_or_refused() -> None:
+    def probe(x: object) -> None: ...
+
+    def said(annotation: object) -> Any:
+        probe.__annotations__["x"] = annotation
+        return inspect_function(probe).parameters["properties"]
+
+    field = pydantic.Field(ge=1, description="how many", examples=[3])
+    told = {"type": "integer", "description": "how many", "examples": [3], "minimum": 1}
+    assert said(Annotated[int, field])["x"] == told
+    strict = pydantic.Field(strict=True, min_length=2, pattern="^a")
+    assert said(Annotated[str, strict])["x"] == {"type": "string", "pattern": "^a", "minLength": 2}
+    for metadata, why in (
+        (pydantic.Field(alias="y"), "Field(alias=...) has no meaning here"),
+        (pydantic.Field(default=3), "Field(default=...) has no meaning here"),
+        (pydantic.Field(max_digits=3), "cannot be enforced here"),
+        (pydantic.AfterValidator(abs), "cannot be enforced here"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            said(Annotated[int, metadata])
+        assert why in str(caught.value)
+
+
 def test_what_a_validator_raises_is_a_violation_at_its_place() -> None:
     assert refused({"name": "a", "friends": [{"name": "b", "age": 200}]}) == [
         "$.x.friends[0].age: Value error, too old"

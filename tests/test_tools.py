@@ -29,6 +29,7 @@ from trio_tools import (
     ToolResult,
     ToolRun,
     ToolSuccess,
+    limit_content,
     tool,
 )
 from trio_tools._pipeline import never_started
@@ -314,6 +315,62 @@ def test_a_finalize_content_that_cannot_work_is_refused_at_the_definition(finali
     """P10: not at the first call that has a result to show."""
     with pytest.raises(TypeError, match="finalize_content must be a function that is not async"):
         definition(finalize_content=finalize)
+
+
+def one_argument(value: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"render": 5}, "render must be a function that is not async"),
+        ({"render": nothing}, "render must be a function that is not async"),
+        ({"render": one_argument}, "render is called with \\(arguments, value\\)"),
+        ({"presentation_meta": 3}, "presentation_meta must be"),
+        ({"convert": 3}, "convert must be"),
+        ({"check_json": 3}, "check_json must be"),
+    ],
+)
+def test_functions_of_an_output_that_cannot_work_are_refused_at_the_definition(
+    options: dict[str, Any], told: str
+) -> None:
+    """Section 7: they are synchronous, and called in one way."""
+    with pytest.raises(TypeError, match=told):
+        Output(**options)
+
+
+def test_a_function_whose_parameters_are_not_known_is_taken_at_its_word() -> None:
+    """Some that are written in C have no signature."""
+    assert Output(convert=int, render=max).convert is int  # pyright: ignore[reportArgumentType]
+
+
+def test_limit_content_that_was_not_called_is_refused_at_the_definition() -> None:
+    """It makes a finalizer, and is none."""
+    with pytest.raises(TypeError, match=r"finalize_content is called with \(execution, result\)"):
+        definition(finalize_content=limit_content)
+
+
+@pytest.mark.parametrize(
+    ("rendered", "shown"),
+    [
+        (TextContent("a"), ("a",)),
+        (["a", TextContent("b")], ("a", "b")),
+        (("a", "b"), ("a", "b")),
+        ("ab", ("ab",)),
+    ],
+)
+def test_a_rendering_is_a_str_a_block_or_several_of_both(rendered: Any, shown: tuple[str, ...]) -> None:
+    """Section 7."""
+    result = call(definition(output=Output(render=lambda arguments, value: rendered)))
+    assert result.content == tuple(map(TextContent, shown))
+
+
+def test_parsed_arguments_do_not_go_through_from_json() -> None:
+    """It reads text."""
+    parsed: Any = {}
+    with pytest.raises(TypeError, match=r"as JSON text, not as dict: .* ToolCall\(id=..., name=..., arguments=...\)"):
+        ToolCall.from_json(id="c1", name="work", arguments=parsed)
+    assert ToolCall.from_json(id="c1", name="work", arguments="").arguments == {}
 
 
 @pytest.mark.parametrize("field", ["id", "name"])

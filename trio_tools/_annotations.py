@@ -9,9 +9,9 @@ import pathlib
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Annotated, Any, ForwardRef, Literal, Never, NewType, NoReturn, TypeAlias, TypeVar
+from typing import Annotated, Any, ForwardRef, Literal, Never, NewType, NoReturn, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from ._classes import fill_record, is_named_tuple, read_row, start_record
 from ._containers import Array, Map, Recursive, Row, Union
 from ._content import BLOCK_SCHEMAS
 from ._json import FrozenJson
+from ._metadata import Notes, notes_of
 from ._namespaces import Arguments, Namespace, NoSchemaError
 from ._records import Record
 from ._shapes import Definitions, JsonSchema, Noted, Shape
@@ -62,8 +63,6 @@ _INSTEAD = (
     " a msgspec struct or a pydantic model"
 )
 
-Notes: TypeAlias = tuple[msgspec.Meta, ...]
-
 _CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 _NOTES = ("description", "examples", "extra_json_schema")
 
@@ -102,7 +101,7 @@ class Reader:
         if isinstance(annotation, NewType):
             return self._read(annotation.__supertype__, namespace, notes)
         if origin is Annotated:
-            return self._read(arguments[0], namespace, (*_notes(annotation.__metadata__), *notes))
+            return self._read(arguments[0], namespace, (*notes_of(annotation.__metadata__), *notes))
         if type(origin or annotation).__name__ == "TypeAliasType":
             alias = origin or annotation
             inner = namespace.in_module(
@@ -137,13 +136,18 @@ class Reader:
         if base in (Any, object, NoReturn, Never):  # the last two return nothing that could be wrong
             return _noted(Anything(), notes)
         if base in _SCALARS:
-            return Scalar(base, _annotated(base, notes), _base(base, notes))
+            kept = tuple(map(_without_multiples, notes)) if base is float else notes
+            return Scalar(base, _annotated(base, kept), _base(base, notes))
         if base in _TEXTS:
             return Text(base, _annotated(base, notes), _text_base(base, notes))
         if base is Literal:
             return _noted(_literal(arguments), notes)
         if base in (typing.Union, types.UnionType):
             return self._union(arguments, namespace, notes)
+        if base is tuple and any(map(_is_unpacked, arguments)):
+            raise NoSchemaError(
+                f"{annotation!r} has a part of any length: write tuple[int, list[str]], with a list for it"
+            )
         if base is tuple and hasattr(annotation, "__args__") and arguments[1:] != (...,):
             items = tuple(self.read(each, namespace) for each in arguments)
             return _noted(Row(items, (), len(items), tuple), notes)
@@ -214,6 +218,10 @@ class Reader:
             del self._open[key]
 
 
+def _is_unpacked(argument: object) -> bool:
+    return getattr(argument, "__unpacked__", False) or str(typing.get_origin(argument)).endswith("Unpack")
+
+
 def _meaning(variable: TypeVar, namespace: Namespace) -> tuple[object, Namespace]:
     """What a type variable stands for: what it is bound to here, else the most that it can be."""
     if variable in namespace.type_variables:
@@ -221,18 +229,6 @@ def _meaning(variable: TypeVar, namespace: Namespace) -> tuple[object, Namespace
     if variable.__constraints__:
         return typing.Union[variable.__constraints__], namespace  # noqa: UP007 - of a tuple
     return (Any if variable.__bound__ is None else variable.__bound__), namespace
-
-
-def _notes(metadata: Iterable[object]) -> Notes:
-    """What the metadata of ``Annotated`` says to a model: msgspec's ``Meta``, plain text, PEP 727's ``Doc``."""
-    found: list[msgspec.Meta] = []
-    for item in metadata:
-        text = getattr(item, "documentation", item)
-        if isinstance(item, msgspec.Meta):
-            found.append(item)
-        elif isinstance(text, str):
-            found.append(msgspec.Meta(description=text))
-    return tuple(found)
 
 
 def _annotated(kind: object, notes: Notes) -> object:
@@ -271,6 +267,11 @@ def _constraints_of(note: msgspec.Meta) -> msgspec.Meta | None:
 
 def _without_constraints(note: msgspec.Meta) -> msgspec.Meta:
     return msgspec.Meta(**{name: getattr(note, name) for name in _NOTES})
+
+
+def _without_multiples(note: msgspec.Meta) -> msgspec.Meta:
+    names = [name for name in (*_CONSTRAINTS, *_NOTES) if name != "multiple_of"]
+    return msgspec.Meta(**{name: getattr(note, name) for name in names})
 
 
 def _literal(values: Sequence[object]) -> Choice:

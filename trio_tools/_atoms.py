@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from ._content import BLOCK_SCHEMAS, Content, from_json, to_json
-from ._json import thaw
+from ._json import FrozenJson, thaw
 from ._schema import Schema
 from ._shapes import Definitions, JsonSchema, Location, Problems, Shape
 from ._violations import show
@@ -65,6 +65,11 @@ class Block(Shape):
         return to_json(cast(Content, value))
 
 
+def _exact_multiples(kind: type, base: JsonSchema) -> Schema | None:
+    """What finds multiples of a number: 0.3 is one of 0.1 as it is written, though not as it is stored."""
+    return Schema(base) if kind is float and "multipleOf" in base else None
+
+
 @attrs.frozen(eq=False)
 class Scalar(Shape):
     """``None``, ``bool``, ``int``, ``float``, ``str``, with the constraints of its annotation."""
@@ -72,6 +77,12 @@ class Scalar(Shape):
     kind: type
     annotation: object
     base: JsonSchema
+    _multiples: Schema | None = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _exact_multiples(self.kind, self.base), takes_self=True)
+    )
+
+    def is_native(self) -> bool:
+        return self._multiples is None
 
     def resembles(self, value: object, *, in_python: bool) -> bool:
         return self._fits(value) or (self.kind is int and isinstance(value, float) and not in_python)
@@ -84,10 +95,13 @@ class Scalar(Shape):
             value = int(value)  # JSON has one kind of number: 5.0 is the integer 5
         if not self._fits(value):
             return problems.mismatch(where, f'{show(value)} is not of type "{self.base["type"]}"')
+        if self._multiples is not None and not self._multiples.is_valid(cast(FrozenJson, value)):
+            return problems.mismatch(where, f"{show(value)} is not a multiple of {self.base['multipleOf']}")
         try:
             return msgspec.convert(value, cast("type[Any]", self.annotation))
         except msgspec.ValidationError as error:
-            return problems.mismatch(where, f"{show(value)}: {error}")
+            expected = "" if "`" in str(error) else f' for type "{self.base["type"]}"'
+            return problems.mismatch(where, f"{show(value)}: {error}{expected}")
 
     def encode(self, value: object, where: Location, problems: Problems) -> Any:
         if not self._fits(value):
@@ -107,6 +121,9 @@ class Text(Shape):
     kind: type
     annotation: object
     base: JsonSchema
+
+    def is_native(self) -> bool:
+        return self.annotation is self.kind  # constraints may be written in words that msgspec does not know
 
     def resembles(self, value: object, *, in_python: bool) -> bool:
         return self._is_one(value) if in_python else isinstance(value, str)

@@ -23,6 +23,7 @@ __all__ = [
     "as_content",
     "as_contexts",
     "as_returned",
+    "as_shown",
     "as_written",
     "from_json",
     "may_be_text",
@@ -118,6 +119,20 @@ def as_content(given: Iterable[Content] | str) -> tuple[Content, ...]:
         if type(block) not in BLOCK_SCHEMAS:
             raise TypeError(f"content must be made of content blocks such as TextContent, not {type(block).__name__}")
     return blocks
+
+
+def as_shown(given: object) -> tuple[Content, ...]:
+    """Like :func:`as_content`; one block will do as well, and ``str`` among blocks.
+
+    Raises:
+        TypeError: If something in it is neither.
+    """
+    if type(given) in BLOCK_SCHEMAS:
+        return (cast(Content, given),)
+    if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
+        items = cast("Iterable[object]", given)
+        given = [TextContent(one) if isinstance(one, str) else one for one in items]
+    return as_content(cast("Iterable[Content]", given))
 
 
 @attrs.frozen

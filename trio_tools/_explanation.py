@@ -19,6 +19,8 @@ MASK = "\x00"
 Forms: TypeAlias = Callable[[ValidationError], "list[list[ValidationError]] | None"]
 """What is wrong with the value for each form of the union that failed, with places counted from that value."""
 
+_LOOKED_AT = 4 * LISTED_AT_MOST  # errors; some are implied by others, and most values have far fewer
+_COUNTED = Violation("", "")
 _TOLD_OF_A_FORM = 10  # violations, where several forms are set side by side
 
 _Place: TypeAlias = tuple[Step, ...]
@@ -34,12 +36,13 @@ def explain(errors: Iterable[ValidationError], root: object, forms: Forms | None
     """
     explainer = _Explainer(root, forms)
     found: list[Violation] = []
-    for error in _relevant(errors):
+    remaining = iter(errors)
+    for error in _relevant(islice(remaining, _LOOKED_AT)):
         if len(found) < LISTED_AT_MOST:
             found.extend(explainer.explain(error, ()))
         else:
-            found.append(Violation("", ""))
-    return found
+            found.append(_COUNTED)
+    return found + [_COUNTED for _ in remaining]
 
 
 def _relevant(errors: Iterable[ValidationError]) -> list[ValidationError]:

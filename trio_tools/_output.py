@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
-from ._content import Content, as_content, as_returned, as_written
+from ._content import Content, as_returned, as_shown, as_written
 from ._errors import describe
 from ._json import FrozenJson, NotJsonError, freeze
 from ._schema import Schema
 
-__all__ = ["Output", "OutputError", "Render", "render_json", "render_plainly"]
+__all__ = ["Output", "OutputError", "Render", "check_function", "render_json", "render_plainly"]
 
-Render: TypeAlias = Callable[[FrozenJson, FrozenJson], Iterable[Content] | str]
+Render: TypeAlias = Callable[[FrozenJson, FrozenJson], Iterable[Content | str] | Content | str]
 
 
 class OutputError(Exception):
@@ -32,6 +33,28 @@ def render_json(arguments: FrozenJson, value: FrozenJson) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def check_function(*takes: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """A validator of attrs: a synchronous function that can be called with these arguments.
+
+    It raises ``TypeError`` if the value is none.
+    """
+
+    def check(_: object, attribute: attrs.Attribute[Any], function: object) -> None:
+        name, call = attribute.name, f"({', '.join(takes)})"
+        if not callable(function) or inspect.iscoroutinefunction(function):
+            raise TypeError(f"{name} must be a function that is not async, of {call}, not {function!r}")
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # of some that are written in C, nobody knows
+            return
+        try:
+            signature.bind(*takes)
+        except TypeError as error:
+            raise TypeError(f"{name} is called with {call}, and {function!r} cannot be: {error}") from None
+
+    return check
+
+
 def _as_schema(schema: Mapping[str, object]) -> Schema:
     return Schema(schema)
 
@@ -42,9 +65,9 @@ class Output:
 
     Attributes:
         schema: JSON Schema of the value; by default anything that is JSON.
-        render: ``(arguments, value)`` to what the model sees: content blocks or a ``str``. By default text as it is,
-            any other value as its JSON text; a body that returns content blocks has them shown as they are, and their
-            JSON form is the value.
+        render: ``(arguments, value)`` to what the model sees: content blocks, ``str`` or both. By default text as it
+            is, any other value as its JSON text; a body that returns content blocks has them shown as they are, and
+            their JSON form is the value.
         presentation_meta: ``(arguments, value)`` to JSON for a user interface; asked only for calls without a parent.
         convert: Turns what the body returned into JSON data before it is checked; by default nothing is converted.
         check_json: Holds a value that is JSON already, such as one that a policy put in the place of another, against
@@ -52,13 +75,20 @@ class Output:
 
     Raises:
         ValueError: If the schema is no JSON Schema.
+        TypeError: If one of the functions is none, is async, or takes other arguments.
     """
 
     schema: Mapping[str, object] = attrs.field(factory=dict[str, object])
-    render: Render = render_plainly
-    presentation_meta: Callable[[FrozenJson, FrozenJson], object] | None = None
-    convert: Callable[[object], object] | None = None
-    check_json: Callable[[FrozenJson], None] | None = None
+    render: Render = attrs.field(default=render_plainly, validator=check_function("arguments", "value"))
+    presentation_meta: Callable[[FrozenJson, FrozenJson], object] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(check_function("arguments", "value"))
+    )
+    convert: Callable[[object], object] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(check_function("value"))
+    )
+    check_json: Callable[[FrozenJson], None] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(check_function("value"))
+    )
     _compiled: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: _as_schema(self.schema), takes_self=True)
     )
@@ -112,7 +142,7 @@ class Output:
             OutputError: If ``render`` raises, or gives something that is no content.
         """
         try:
-            return as_content(self.render(arguments, value))
+            return as_shown(self.render(arguments, value))
         except Exception as error:
             raise OutputError(f"render failed: {describe(error).message}") from error
 

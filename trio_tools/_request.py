@@ -64,7 +64,15 @@ class ToolCall:
 
         Never raises for the text: what is not strict JSON is carried along, and the call is then answered with
         ``INVALID_ARGS`` and the position of the fault, without anybody being asked.
+
+        Raises:
+            TypeError: If ``arguments`` is no text.
         """
+        if not isinstance(arguments, (str, bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"from_json takes arguments as JSON text, not as {type(arguments).__name__}: "
+                "what is parsed already goes to ToolCall(id=..., name=..., arguments=...)"
+            )
         return cls(id=id, name=name, arguments=_read(arguments), root_id=root_id, parent=parent, agent=agent)
 
 

@@ -19,7 +19,7 @@ from ._docstring import Docstring, read_docstring
 from ._namespaces import Namespace, NoSchemaError
 from ._records import Field
 from ._schema import SchemaError
-from ._shapes import Shape, annotated_description
+from ._shapes import Problems, Shape, annotated_description
 
 __all__ = ["ArgumentsError", "ReturnError", "Signature", "inspect_function"]
 
@@ -43,11 +43,13 @@ def inspect_function(
         TypeError: If something in it cannot be shown to a model. It is named, with what to write instead.
     """
     code = _running_code(function)
-    original = inspect.unwrap(code)
+    original = inspect.unwrap(function if hasattr(function, "__wrapped__") else code)
     name = _name(function, original)
     if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
         raise TypeError(f"{name}() is a generator: return a list, and emit partial output through the run")
     namespace = _namespace(original, run_type, local_names or {})
+    if hasattr(function, "cache_info") and inspect.iscoroutinefunction(original):
+        raise TypeError(f"{name}() is cached, and a coroutine can be awaited once only: cache what it awaits instead")
     doc = read_docstring(original.__doc__ or (type(function).__doc__ if _is_object(function) else None))
     try:
         signature = inspect.signature(function)
@@ -100,10 +102,20 @@ class _Found:
         shape = reader.read(parameter.annotation, namespace)
         is_required = parameter.default is Parameter.empty
         default = msgspec.NODEFAULT if is_required else parameter.default
+        if default is None and not _admits_none(shape):
+            written = parameter.annotation
+            shown = written if isinstance(written, str) else inspect.formatannotation(written)
+            raise NoSchemaError(f"its default is None, which its type does not admit: write {shown} | None = None")
         said = annotated_description(shape) or doc.parameters.get(parameter.name, "")
         self.fields.append(Field(parameter.name, shape, required=is_required, default=default, description=said))
         if is_native(annotation, shape) and not parameter.name.startswith("__"):  # Python would mangle the field
             self.native[parameter.name] = annotation
+
+
+def _admits_none(shape: Shape) -> bool:
+    problems = Problems()
+    shape.encode(None, None, problems)
+    return not len(problems)
 
 
 def _check_kind(parameter: Parameter) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from ._content import Content, render_content
 from ._json import FrozenJson, freeze
-from ._output import Output, render_json, render_plainly
+from ._output import Output, check_function, render_json, render_plainly
 from ._results import ToolResult
 from ._schema import Schema
 from ._signature import Signature, inspect_function
@@ -60,11 +60,6 @@ def _check_concurrency(_: object, __: object, concurrency: object) -> None:
         raise ValueError(f"concurrency must be 'exclusive', 'parallel' or a function of the arguments: {concurrency!r}")
 
 
-def _check_finalize(_: object, __: object, finalize: object) -> None:
-    if not callable(finalize) or inspect.iscoroutinefunction(finalize):
-        raise TypeError("finalize_content must be a function that is not async, or None")
-
-
 def _check_parameters(_: object, __: object, schema: Mapping[str, object]) -> None:
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, tuple) and "object" in kind):
@@ -109,7 +104,7 @@ class ToolDefinition:
     timeout: float | None = attrs.field(default=None, validator=_check_timeout)
     concurrency: Concurrency = attrs.field(default="exclusive", validator=_check_concurrency)
     finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_check_finalize)
+        default=None, validator=attrs.validators.optional(check_function("execution", "result"))
     )
     _schema: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: Schema(self.parameters), takes_self=True)
