@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -295,3 +296,57 @@ def test_a_control_is_refused_outside_of_trio() -> None:
         assert codes(outcome.results) == [None] * 3
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+
+
+def test_a_stop_inside_a_classifier_holds_for_the_call_that_is_classified() -> None:
+    control = BatchControl()
+
+    def classify(arguments: Any) -> Any:
+        control.stop()
+        return "parallel"
+
+    async def main() -> list[str | None]:
+        calls = asked("a", "b")
+        outcome = await run_batch(
+            ToolRegistry([waits(concurrency=classify)]), calls, scope=trio.CancelScope(), control=control
+        )
+        return codes(outcome.results)
+
+    assert run(main) == ["ABORTED_BEFORE_DISPATCH"] * 2
+
+
+def test_who_cancels_a_call_that_queues_puts_nothing_into_the_context_of_others() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="the caller's")
+    seen: list[str] = []
+    control = BatchControl()
+
+    async def body(arguments: Any, one: ToolRun) -> None:
+        await trio.sleep(1)
+        if one.call_id == "a":
+            variable.set("a's")
+            control.cancel("c")
+
+    async def main() -> None:
+        registry = ToolRegistry([waits(execute=body)])
+        registry.observe(lambda execution, result: seen.append(variable.get()) if execution.call_id != "a" else None)
+        await run_batch(registry, asked("a", "b", "c"), scope=trio.CancelScope(), limits={"work": 1}, control=control)
+
+    run(main)
+    assert seen == ["the caller's"] * 2
+
+
+def test_what_a_callback_puts_into_a_context_variable_is_seen_by_no_call() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="the caller's")
+    seen: list[str] = []
+
+    async def body(arguments: Any, one: ToolRun) -> None:
+        seen.append(variable.get())
+
+    def start(index: int, call: ToolCall) -> None:
+        variable.set("on_start's")
+
+    async def main() -> None:
+        await run_batch(ToolRegistry([waits(execute=body)]), asked("a", "b"), scope=trio.CancelScope(), on_start=start)
+
+    run(main)
+    assert seen == ["the caller's"] * 2

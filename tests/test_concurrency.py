@@ -65,3 +65,17 @@ def test_a_call_that_cannot_run_counts_as_parallel_and_no_classifier_sees_it(arg
 
 def test_an_unknown_tool_counts_as_parallel() -> None:
     assert classified(CALL, None) == (CALL, "parallel")
+
+
+def test_a_key_that_cannot_be_compared_means_exclusive() -> None:
+    class Key:
+        def __eq__(self, other: object) -> bool:
+            raise LookupError("incomparable")
+
+        def __hash__(self) -> int:
+            return 1
+
+    def classify(_: object) -> object:
+        return Keyed(Key())
+
+    assert classified(CALL, waits(concurrency=classify))[1] == "exclusive"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -325,3 +326,30 @@ def test_the_outcome_is_there_only_when_all_calls_have_ended() -> None:
         assert not events.outcome.cancelled
 
     within(main)
+
+
+def test_ctrl_c_while_the_block_is_left_comes_out_as_itself() -> None:
+    """P7: no group, and not before what it has cancelled has ended."""
+
+    @tool
+    async def stubborn() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(5)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(strike_at, 1)
+            with pytest.raises(KeyboardInterrupt):
+                async with stream_batch(
+                    ToolRegistry([stubborn]), [ToolCall(id="a", name="stubborn")], scope=trio.CancelScope()
+                ):
+                    pass
+            assert trio.current_time() == 5
+
+    run(main)
+
+
+@trio.lowlevel.enable_ki_protection
+async def strike_at(seconds: float) -> None:
+    await trio.sleep(seconds)
+    signal.raise_signal(signal.SIGINT)

@@ -121,3 +121,32 @@ def test_whatever_the_history_no_call_is_left_open_and_nothing_given_is_changed(
     closed = close_open_calls(history)
     assert history == before
     assert not [fault for fault in check_pairing(closed) if fault.kind == "call-without-result"]
+
+
+def test_a_custom_tool_gets_an_output_of_its_own_kind() -> None:
+    call = {"type": "custom_tool_call", "call_id": "a", "name": "work", "input": ""}
+    closed = close_open_calls([call, USER])
+    assert closed == [call, {"type": "custom_tool_call_output", "call_id": "a", "output": TEXT}, USER]
+    assert check_pairing(closed) == []
+
+
+@pytest.mark.parametrize("key", ["content", "tool_calls"])
+def test_an_object_of_an_sdk_inside_a_message_is_refused_too(key: str) -> None:
+    with pytest.raises(TypeError, match=r"has a object in it.*model_dump"):
+        close_open_calls([{"role": "assistant", key: [object()]}])
+
+
+def test_calls_of_two_forms_each_get_results_of_theirs() -> None:
+    history = [*calls("responses", "a"), *calls("blocks", "b"), USER]
+    (added,) = results("blocks", "b", text=TEXT)
+    assert close_open_calls(history) == [
+        *calls("responses", "a"), *results("responses", "a", text=TEXT), *calls("blocks", "b"),
+        {"role": "user", "content": [*added["content"], {"type": "text", "text": "go on"}]},
+    ]  # fmt: skip
+
+
+def test_an_id_that_is_used_again_and_again_is_closed_each_time() -> None:
+    history = [message for _ in range(2_000) for message in [*calls("chat", "call_0"), USER]]
+    closed = close_open_calls(history)
+    assert len(closed) == 6_000
+    assert check_pairing(closed) == []

@@ -36,8 +36,8 @@ def classified(call: ToolCall, tool: ToolDefinition | None) -> tuple[ToolCall, M
     try:
         answer = classify(arguments)
         if isinstance(answer, Keyed):
-            hash(answer)  # it is to be looked up
-            return call, answer
+            hash(answer)  # it is to be looked up, and so compared
+            return call, answer if answer.key == answer.key else "exclusive"
     except Exception:
         return call, "exclusive"
     discard(answer)

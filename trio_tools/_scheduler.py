@@ -11,7 +11,7 @@ import contextvars
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 import attrs
 import trio
@@ -30,6 +30,8 @@ from ._tool import ToolDefinition
 from ._watcher import Watcher
 
 __all__ = ["Batch"]
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -83,6 +85,7 @@ class Batch:
         self._parked: dict[int, trio.Event] = {}  # behind their gates, and not at work
         self._turns: dict[int, trio.Event] = {}  # answered, and to be judged when all before them are committed
         self._finished: deque[int] = deque()  # not told of yet
+        self._cut: list[int] = []  # cancelled while they were queued
         self._nursery: trio.Nursery | None = None
         self._advancing = self._again = False
 
@@ -131,6 +134,9 @@ class Batch:
             if not self._start_next():
                 break
             self._look()
+        while self._cut:
+            if (prepared := self._queued.pop(self._cut.pop(), None)) is not None:
+                self._spawn(prepared)
         if self._halted is not None and self._queued:
             self._cut_queued()
 
@@ -150,11 +156,11 @@ class Batch:
             return True
         decided = (self._registry.get(call.name), self._registry.stages())
         try:
-            request, mode = classified(call, decided[0])
+            request, mode = self._apart(classified, call, decided[0])
         except BaseException as interrupt:  # of the tool's own function
             self._interrupted(interrupt)
             return False
-        if not self._planner.start(mode, call.name):
+        if self._planner.stopped or not self._planner.start(mode, call.name):
             return False
         self._first[call.id] = index
         self._tell(self._told.start, index, call)
@@ -257,7 +263,8 @@ class Batch:
         if index in self._running:
             self._running[index].cancel("operator", reason)
         elif index in self._queued:
-            self._spawn(self._queued.pop(index))
+            self._cut.append(index)
+            self.advance()
         return True
 
     def _stop(self, cause: CancelCause) -> None:
@@ -314,8 +321,12 @@ class Batch:
         if self._fail_fast and self._halted is None:
             self._halt(CancelCause(source="sibling", call_id=self._calls[index].id), but=index)
 
+    def _apart(self, function: Callable[..., T], *arguments: object) -> T:
+        """Call what is not ours; no call sees what it puts into context variables."""
+        return self._context.copy().run(function, *arguments)
+
     def _tell(self, callback: Callable[..., None] | None, *arguments: object) -> None:
-        error = None if callback is None else told(callback, *arguments)
+        error = None if callback is None else self._apart(told, callback, *arguments)
         if error is not None:
             self._interrupted(error)
 

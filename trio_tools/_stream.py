@@ -179,11 +179,15 @@ async def _streaming(
     @trio.lowlevel.enable_ki_protection
     async def run() -> None:
         stream.end(await drive(batch, scope))
+        ended.set()
 
+    ended = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, name="trio_tools: a batch")
         try:
             yield stream
+            stream.leave()
+            await ended.wait()  # not in the nursery, which would make a group of an interrupt
         except BaseException as error:  # raised below, when the calls have ended
             raised = error
             nursery.cancel_scope.cancel("the block of stream_batch has raised")

@@ -19,7 +19,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 _NO_RESULT = "Error: no result of this tool call was recorded; it may or may not have run"
 
-_Form: TypeAlias = Literal["chat", "responses", "blocks"]
+_Form: TypeAlias = Literal["chat", "responses", "custom", "blocks"]
 
 
 @attrs.frozen
@@ -64,8 +64,8 @@ def check_pairing(messages: Sequence[Message]) -> list[PairingFault]:
     faults: list[PairingFault] = []
     awaited: dict[str, int] = {}
     answered: set[str] = set()
-    for index, parts in enumerate(map(_parts, messages)):
-        for part in parts:
+    for index, message in enumerate(messages):
+        for part in _parts(message):
             if part.is_call and part.call_id in awaited:
                 faults.append(PairingFault("duplicate-call", part.call_id, index))
             elif part.is_call:
@@ -95,40 +95,49 @@ def close_open_calls(messages: Sequence[Message]) -> list[Message]:
     Raises:
         TypeError: If a message is no mapping.
     """
-    open_calls: dict[int, list[_Part]] = {}
-    for fault in check_pairing(messages):
-        if fault.kind == "call-without-result":
-            parts = [part for part in _parts(messages[fault.index]) if part.is_call and part.call_id == fault.call_id]
-            open_calls.setdefault(fault.index, []).append(parts[0])
-    if not open_calls:
-        return list(messages)
+    parts = [list(_parts(message)) for message in messages]
+    open_calls = _open_calls(parts)
     closed: list[Message] = []
-    due: list[_Part] = []  # calls whose results come as soon as those that are there have passed
+    due: list[_Part] = []  # calls of one form, whose results come as soon as those that are there have passed
     for index, message in enumerate(messages):
-        parts = list(_parts(message))
+        here = parts[index]
+        is_theirs = bool(here) and bool(due) and here[0].form == due[0].form
         if due and due[0].form == "blocks":
-            message = _with_results(message, due, closed)
-            due = []
-        elif due and not (parts and (due[0].form == "responses" or not parts[0].is_call)):
+            message, due = _with_results(message, due, closed), []
+        elif due and not (is_theirs and (due[0].form in ("responses", "custom") or not here[0].is_call)):
             closed += map(_result, due)
             due = []
         closed.append(message)
         due += open_calls.get(index, [])
     if due and due[0].form == "blocks":
-        closed.append({"role": "user", "content": [_result(part) for part in due]})
-    else:
-        closed += map(_result, due)
-    return close_open_calls(closed)  # a second call of the same id has become an open one
+        return [*closed, {"role": "user", "content": [_result(part) for part in due]}]
+    return [*closed, *map(_result, due)]
+
+
+def _open_calls(parts: Sequence[Sequence[_Part]]) -> dict[int, list[_Part]]:
+    """By the number of their message: calls that have no result before the next call of their id."""
+    open_calls: dict[int, list[_Part]] = {}
+    awaited: dict[str, tuple[int, _Part]] = {}
+    for index, here in enumerate(parts):
+        for part in here:
+            before = awaited.pop(part.call_id, None)
+            if part.is_call:
+                awaited[part.call_id] = (index, part)
+                if before is not None:
+                    open_calls.setdefault(before[0], []).append(before[1])
+    for index, part in awaited.values():
+        open_calls.setdefault(index, []).append(part)
+    return open_calls
 
 
 def _parts(message: Message) -> Iterator[_Part]:
     if not isinstance(message, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - objects of an SDK
         raise TypeError(f"a message is a mapping, not {type(message).__name__}: convert it, as by its model_dump()")
     kind = message.get("type")
-    if kind in ("function_call", "custom_tool_call"):
-        yield _Part("responses", True, str(message.get("call_id")))
-    elif kind in ("function_call_output", "custom_tool_call_output"):
-        yield _Part("responses", False, str(message.get("call_id")))
+    if kind in ("function_call", "function_call_output"):
+        yield _Part("responses", kind == "function_call", str(message.get("call_id")))
+    elif kind in ("custom_tool_call", "custom_tool_call_output"):
+        yield _Part("custom", kind == "custom_tool_call", str(message.get("call_id")))
     if message.get("role") == "tool":
         yield _Part("chat", False, str(message.get("tool_call_id")))
     for call in _mappings(message.get("tool_calls")):
@@ -143,7 +152,11 @@ def _parts(message: Message) -> Iterator[_Part]:
 def _mappings(value: object) -> list[Message]:
     if not isinstance(value, list | tuple):
         return []
-    return [cast(Message, one) for one in cast("Sequence[object]", value) if isinstance(one, Mapping)]
+    items = cast("Sequence[object]", value)
+    for one in items:
+        if not isinstance(one, Mapping | str):
+            raise TypeError(f"a message has a {type(one).__name__} in it: convert it, as by its model_dump()")
+    return [cast(Message, one) for one in items if isinstance(one, Mapping)]
 
 
 def _result(part: _Part) -> Message:
@@ -152,6 +165,8 @@ def _result(part: _Part) -> Message:
             return {"role": "tool", "tool_call_id": part.call_id, "content": _NO_RESULT}
         case "responses":
             return {"type": "function_call_output", "call_id": part.call_id, "output": _NO_RESULT}
+        case "custom":
+            return {"type": "custom_tool_call_output", "call_id": part.call_id, "output": _NO_RESULT}
         case _:
             return {"type": "tool_result", "tool_use_id": part.call_id, "content": _NO_RESULT, "is_error": True}
 
