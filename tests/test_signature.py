@@ -1578,7 +1578,8 @@ def mutated(value: Any, data: st.DataObject) -> Any:
 
 def judged(schema: Any, value: object) -> bool:
     """Whether the value fits, by a validator that the package does not use."""
-    validator: Any = jsonschema.Draft202012Validator(schema)  # its stubs are not strict
+    formats = jsonschema.FormatChecker(["uuid"])  # a set may have UUIDs in it
+    validator: Any = jsonschema.Draft202012Validator(schema, format_checker=formats)  # its stubs are not strict
     return validator.is_valid(value)
 
 
