@@ -1627,3 +1627,20 @@ def test_what_msgspec_converts_in_one_step_the_shapes_convert_alike(typed: Typed
     assert slow["whole"] == 1
     assert slow["x"] == quick
     assert type(slow["x"]) is type(quick)
+
+
+def test_a_default_that_its_own_annotation_refuses_is_not_shown() -> None:
+    """A model would send it."""
+    assert shown(int, "five") == {"type": "integer"}
+
+
+class Linked(msgspec.Struct):
+    rest: "tuple[Linked | None, int]"  # noqa: UP037 - it names itself
+
+
+def test_rows_that_are_too_deep_are_named_with_their_path() -> None:
+    value: Any = (None, 0)
+    for number in range(100):
+        value = (Linked(value), number)
+    with pytest.raises(ReturnError, match=r"^\$\[0\]\.rest.*at most 128 may be inside one another"):
+        of(tuple[Linked | None, int]).to_json(value)
