@@ -154,9 +154,10 @@ class Batch:
             self._skip(index)
             self._commit_ready()
             return True
-        decided = (self._registry.get(call.name), self._registry.stages())
+        decided = (tool, _) = (self._registry.get(call.name), self._registry.stages())
         try:
-            request, mode = self._apart(classified, call, decided[0])
+            plain = tool is None or not callable(tool.concurrency)
+            request, mode = classified(call, tool) if plain else self._apart(classified, call, tool)
         except BaseException as interrupt:  # of the tool's own function
             self._interrupted(interrupt)
             return False
