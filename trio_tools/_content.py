@@ -127,9 +127,11 @@ def as_shown(given: object) -> tuple[Content, ...]:
     Raises:
         TypeError: If something in it is neither.
     """
+    if isinstance(given, str):
+        return (TextContent(given),)
     if type(given) in BLOCK_SCHEMAS:
         return (cast(Content, given),)
-    if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
+    if isinstance(given, Iterable) and not isinstance(given, Mapping):
         items = cast("Iterable[object]", given)
         given = [TextContent(one) if isinstance(one, str) else one for one in items]
     return as_content(cast("Iterable[Content]", given))
