@@ -250,3 +250,14 @@ def test_any_blocks_arrive_as_they_were_returned_annotated_or_not(returned: list
     result = success(tool(typed) if annotated else tool(_returning(returned), name="plain"))
     assert result.content == tuple(returned)
     assert result.value == tuple(to_json(one) for one in returned)
+
+
+@pytest.mark.parametrize("shown", [5, {"text": "x"}, None])
+def test_a_rendering_that_is_no_content_is_invalid_output(shown: Any) -> None:
+    def render(arguments: FrozenJson, value: FrozenJson) -> Any:
+        return shown
+
+    result = call(tool(_returning(1), name="plain", output=Output(render=render)))
+    assert isinstance(result, ToolFailure)
+    assert (result.error.code, result.body) == (INVALID_OUTPUT, "finished")
+    assert "render failed: content must be" in result.error.message
