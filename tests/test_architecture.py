@@ -20,7 +20,7 @@ _violations _explanation _forms _schema _docstring _shapes _atoms _containers _r
 _classes _pydantic _annotations _binding _signature
 _output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
 _gates _dispatch _around _after _finish _call _outstanding _registry
-_planner _concurrency _callbacks _scheduler _control _batch _stream _transcript __init__
+_planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__
 """  # lowest first
 LAYERS: list[str] = list(_ORDER.split())
 

@@ -12,7 +12,9 @@ from batches import asked, by_key, codes, run, sources, waits
 
 from trio_tools import BatchOutcome, FrozenJson, Keyed, ToolCall, ToolRegistry, ToolResult, ToolRun, run_batch
 from trio_tools._batch import drive, prepared
+from trio_tools._call import Call
 from trio_tools._callbacks import Told
+from trio_tools._order import Order
 
 BEFORE = "ABORTED_BEFORE_DISPATCH"
 THREE = asked("a", "b", "c")
@@ -34,6 +36,27 @@ def test_a_limit_that_is_none_is_refused_by_its_name(bound: Any) -> None:
     """Bad input gets a clear error, before anything runs."""
     with pytest.raises(ValueError, match=r"limits\['work'\] must be a positive integer"):
         batch(ToolRegistry([waits()]), THREE, limits={"other": 1, "work": bound})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"limits": 5}, r"limits must map names of tools to numbers, as in limits=\{'search': 2\}, not 5"),
+        ({"control": 5}, "control takes a BatchControl, not 5"),
+        ({"on_start": 5}, "on_start must be a function, not 5"),
+        ({"on_commit": "print"}, "on_commit must be a function, not 'print'"),
+    ],
+)
+def test_options_of_another_type_are_refused_before_anything_runs(options: dict[str, Any], told: str) -> None:
+    """Bad input gets a clear error that says what to write instead."""
+    started: list[str] = []
+
+    async def body(arguments: Any, one: ToolRun) -> None:
+        started.append(one.call_id)  # pragma: no cover
+
+    with pytest.raises(TypeError, match=told):
+        batch(ToolRegistry([waits(execute=body)]), THREE, **options)
+    assert started == []
 
 
 def test_a_limit_holds_for_its_name_only_and_keeps_nobody_else_from_starting() -> None:
@@ -225,14 +248,34 @@ def test_a_finish_is_told_as_it_comes_and_a_batch_is_held_back_for_as_long_as_so
 
     async def main() -> float:
         with trio.CancelScope() as scope:
-            batch = prepared(ToolRegistry([waits()]), calls, scope, 3, None, fail_fast=False, control=None, told=told)
-            await drive(batch, scope)
+            order = Order(ToolRegistry([waits()]), calls, scope, 3, None, fail_fast=False, control=None)
+            await drive(prepared(order, told), scope)
         return trio.current_time()
 
     assert run(main) == 3
     assert sorted(finished[2:]) == [0, 3]
     assert finished[:2] == [1, 2]
     assert True in held
+
+
+def test_a_fault_of_our_own_in_one_call_ends_the_batch_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P1: should a call ever raise, it is answered nevertheless, and nobody waits for ever."""
+    execute, committed = Call.execute, dict[str, str | None]()
+
+    async def faulty(self: Call) -> ToolResult:
+        if self.execution.call_id == "b":
+            raise AssertionError("a fault of ours")
+        return await execute(self)
+
+    def commit(index: int, call: ToolCall, result: ToolResult) -> None:
+        committed[call.id] = codes([result])[0]
+
+    monkeypatch.setattr(Call, "execute", faulty)
+    registry = ToolRegistry([waits()])
+    with pytest.RaisesGroup(pytest.RaisesExc(AssertionError, match="a fault of ours")):
+        batch(registry, THREE, on_commit=commit)
+    assert committed == {"a": "ABORTED", "b": BEFORE, "c": BEFORE}  # c is cut before it has begun
+    assert registry.outstanding() == ()
 
 
 # ---- tools and stages ------------------------------------------------------------------------------------------------

@@ -38,10 +38,11 @@ class Onion:
         self._wrappers = brief.stages.around
         self._edge = edge  # a scope outside all wrappers
 
-    async def layer(self, index: int) -> ToolResult:
+    def layer(self, index: int) -> Awaitable[ToolResult]:
         """What wrapper number ``index`` answers, or the body behind the last one. Errors of wrappers are raised."""
-        if index == self.size:
-            return await self._dispatch()
+        return self._dispatch() if index == self.size else self._wrapper(index)
+
+    async def _wrapper(self, index: int) -> ToolResult:
         call_next = _CallNext(self, index + 1)
         try:
             try:
@@ -50,12 +51,13 @@ class Onion:
                 call_next.over = True
                 if call_next.running:
                     await call_next.drained()
-            result = self._checked(answer, call_next)
+            latest = self.dispatcher.latest
+            if latest is None or answer is not latest:  # else it was passed on as it came
+                self.dispatcher.latest = answer = self._checked(answer, call_next)
         except BaseException as error:
             self._note_errors(error)
             raise
-        self.dispatcher.latest = result
-        return result
+        return answer
 
     def _note_errors(self, error: BaseException) -> None:
         errors = [leaf for leaf in leaves(error) if isinstance(leaf, Exception)]
@@ -103,11 +105,11 @@ class Onion:
         """The layer number ``index`` in a scope that a wrapper assigned."""
         applied = self.state.applied
         with assigned:
-            applied.append(assigned)
+            self.state.applied = (*applied, assigned)
             try:
                 return await self._pierced(index) if assigned.shield else await self.layer(index)
             finally:
-                applied.remove(assigned)
+                self.state.applied = applied
         return self.abort()
 
     async def _pierced(self, index: int) -> ToolResult:

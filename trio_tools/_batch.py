@@ -8,12 +8,14 @@ from typing import cast
 import attrs
 import trio
 
+from ._callbacks import Told
 from ._content import Context
 from ._control import BatchControl
-from ._registry import ToolRegistry, deadline_in_reach
+from ._order import Order
+from ._registry import ToolRegistry
 from ._request import ToolCall
 from ._results import ToolResult, ToolSuccess
-from ._scheduler import Batch, Told
+from ._scheduler import Batch
 from ._scope import ScopeView
 
 __all__ = ["BatchOutcome", "drive", "prepared", "run_batch"]
@@ -78,39 +80,26 @@ async def run_batch(
         BaseException: ``KeyboardInterrupt`` and the like of a body, and what a callback raised, which cancels the
             batch too; once all calls have their results, and these are committed.
     """
-    told = Told(start=on_start, commit=on_commit)
-    batch = prepared(registry, calls, scope, max_parallel, limits, fail_fast=fail_fast, control=control, told=told)
+    order = Order(registry, calls, scope, max_parallel, limits, fail_fast, control)
+    batch = prepared(order, Told(start=on_start, commit=on_commit))
     outcome = await drive(batch, scope)
     if batch.failure is not None:
         raise batch.failure
     return outcome
 
 
-def prepared(
-    registry: ToolRegistry,
-    calls: Sequence[ToolCall],
-    scope: ScopeView,
-    max_parallel: int,
-    limits: Mapping[str, int] | None,
-    *,
-    fail_fast: bool,
-    control: BatchControl | None,
-    told: Told,
-) -> Batch:
-    """A batch that has not begun; whatever is wrong with what was given is said here."""
-    calls, limits = _checked(calls, max_parallel, limits or {}), dict(limits or {})
-    if not _is_new(scope):
-        deadline_in_reach(scope)
-    batch = Batch(registry, calls, scope, max_parallel=max_parallel, limits=limits, fail_fast=fail_fast, told=told)
-    if control is not None:
-        control.lead(batch)
+def prepared(order: Order, told: Told) -> Batch:
+    """A batch that has not begun, led by its control."""
+    batch = Batch(order, told)
+    if order.control is not None:
+        order.control.lead(batch)
     return batch
 
 
 @trio.lowlevel.enable_ki_protection
 async def drive(batch: Batch, scope: ScopeView) -> BatchOutcome:
     """Run a batch; if nobody has entered the scope, in that. What is to be raised is in ``batch.failure``."""
-    if isinstance(scope, trio.CancelScope) and _is_new(scope):
+    if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
         with scope:
             await batch.run()
     else:
@@ -122,20 +111,3 @@ async def drive(batch: Batch, scope: ScopeView) -> BatchOutcome:
         concludes_turn=any(isinstance(result, ToolSuccess) and result.concludes_turn for result in results),
         cancelled=batch.cancelled,
     )
-
-
-def _is_new(scope: ScopeView) -> bool:
-    return isinstance(scope, trio.CancelScope) and scope.is_relative is not None
-
-
-def _checked(calls: Sequence[ToolCall], max_parallel: int, limits: Mapping[str, int]) -> tuple[ToolCall, ...]:
-    """The calls, if they are such and the bounds are numbers."""
-    bounds = {"max_parallel": max_parallel, **{f"limits[{name!r}]": bound for name, bound in limits.items()}}
-    for name, bound in bounds.items():
-        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-            raise ValueError(f"{name} must be a positive integer, not {bound!r}")
-    calls = tuple(calls)
-    for index, call in enumerate(calls):
-        if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance] - before anything runs
-            raise TypeError(f"a batch is made of ToolCall objects; number {index} is {call!r}")
-    return calls

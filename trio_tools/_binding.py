@@ -83,6 +83,7 @@ class Signature:
         self.returns_content: Final = self.returns_blocks and _is_content(returns)
         self.schema: Final = Schema(self.parameters)
         self._returns = returns
+        self._is_json = returns.kind if isinstance(returns, Scalar) else None  # the type whose values are JSON already
         self._fields = fields
         self._is_valid = self.schema.is_valid
         # A struct is converted three times as fast as a dict; what was not given keeps the mark.
@@ -117,6 +118,8 @@ class Signature:
         Raises:
             ReturnError: If the annotation does not admit the value; it lists every violation.
         """
+        if type(value) is self._is_json:
+            return value
         problems = Problems()
         encoded = self._returns.encode(value, None, problems)
         if len(problems):

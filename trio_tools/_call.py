@@ -6,10 +6,9 @@ Read :meth:`Call.execute` first; the other methods are in the order in which it 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol
 
-import attrs
 import trio
 
 from ._after import Judgement
@@ -37,19 +36,21 @@ __all__ = ["Call", "Course"]
 _log = logging.getLogger("trio_tools")
 
 
-@attrs.frozen(eq=False)
-class Course:
-    """Who leads the call of a batch: when it may go to work, and when it is its turn to be judged.
+class Course(Protocol):
+    """Who leads the call of a batch: when it may go to work, and when it is its turn to be judged."""
 
-    Attributes:
-        watcher: That of the whole batch.
-        passed: The gates are passed: wait until the call may go to work. A checkpoint unless it may at once.
-        turn: The work is answered, with a failure or not: wait for the after policies' turn. No cancellation ends it.
-    """
+    @property
+    def watcher(self) -> Watcher:
+        """That of the whole batch."""
+        ...
 
-    watcher: Watcher
-    passed: Callable[[], Awaitable[None]]
-    turn: Callable[[bool], Awaitable[None]]
+    def passed(self) -> Awaitable[None]:
+        """The gates are passed: wait until the call may go to work. A checkpoint unless it may at once."""
+        ...
+
+    def turn(self, *, failed: bool) -> Awaitable[None]:
+        """The work is answered: wait for the after policies' turn. No cancellation ends it."""
+        ...
 
 
 class Home(Protocol):
@@ -76,10 +77,13 @@ class Call:
         dispatcher: What runs its body; ``None`` until that is known to be needed.
     """
 
-    __slots__ = (
-        "_course", "_edge", "_event", "_facts", "_home", "_looked", "_request", "_result", "_stages", "_tool",
-        "_within", "dispatcher", "interrupt", "phase", "started_at", "state", "task",
-    )  # fmt: skip
+    phase: Phase = Phase.MATERIALIZE
+    dispatcher: Dispatcher | None = None
+    interrupt: BaseException | None = None
+    _edge: trio.CancelScope | None = None  # around all stages, inside the caller's
+    _event: Event = Event.UNUSABLE  # what settled the call,
+    _result: ToolResult | None = None  # and the candidate for its result
+    _looked: bool = False  # for a cancellation, with nothing awaited since
 
     def __init__(
         self,
@@ -101,30 +105,18 @@ class Call:
         self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
         state = Cancellation(scope, deadline)
         self.state: Cancellation = state
-        identity = (
-            request.id,
-            request.id if request.root_id is None else request.root_id,
-            request.name,
-            request.agent,
-            request.parent,
-            state,
+        self._facts = (
+            Facts(request, state) if tool is None else Brief(request, state, tool=tool, stages=stages, task=self.task)
         )
-        self._facts = Facts(*identity) if tool is None else Brief(*identity, tool=tool, stages=stages, task=self.task)
-        self.phase: Phase = Phase.MATERIALIZE
         self.started_at: float = state.now()
-        self.dispatcher: Dispatcher | None = None
-        self._edge: trio.CancelScope | None = None  # around all stages, inside the caller's
-        self._event = Event.UNUSABLE  # what settled the call,
-        self._result: ToolResult | None = None  # and the candidate for its result
-        self.interrupt: BaseException | None = None
-        self._looked = False  # for a cancellation, with nothing awaited since
 
     @trio.lowlevel.enable_ki_protection
     async def execute(self) -> ToolResult:
         """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
         brief = self._facts
         if not isinstance(brief, Brief):
-            self._settled(Settled(Event.UNUSABLE, unknown_tool(brief.name, self._home.suggestions(brief.name))))
+            name = self._request.name
+            self._settled(Settled(Event.UNUSABLE, unknown_tool(name, self._home.suggestions(name))))
         elif (unusable := self._materialize(brief)) is not None:
             self._settled(Settled(Event.UNUSABLE, unusable))
         elif self._cancelled_on_entry():
@@ -135,7 +127,6 @@ class Call:
 
     def close(self) -> None:
         """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
-        self.state.over, self.state.nursery = True, None
         self._facts.release()
         self.state.watcher = self.dispatcher = self.interrupt = None
 
@@ -165,45 +156,51 @@ class Call:
             return invalid_arguments(error.violations)
 
     async def _pass_stages(self, brief: Brief) -> None:
-        stages, course = brief.stages, self._course
-        watcher = Watcher(self.state.note_caller) if course is None else course.watcher
-        self.state.watcher = watcher
+        """Pass them within an edge, and where a watcher sees the caller's cancellation: in a batch, the batch's own."""
+        stages, state, course = brief.stages, self.state, self._course
         if not stages.gated and not stages.around:
-            self.state.sighted = self.state.deadline  # nobody has done anything since
-        unwound = Unwound(cancelled=True)  # an operator cancels the nursery's own scope, which then catches it
+            state.sighted = state.deadline  # nobody has done anything since
+        state.inside = self.task, len(self.task.child_nurseries)
+        unwound = Unwound(cancelled=True)  # an operator cancels the edge itself, which then catches it
         try:
-            async with trio.open_nursery() as nursery:
-                self._edge = nursery.cancel_scope
-                self.state.nursery = nursery
-                if course is None:
-                    nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
-                try:
-                    refused = await self._gated(brief) if stages.gated else None
-                    if refused is None:
-                        self._result = result = await self._dispatched(brief, nursery.cancel_scope)
-                        self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
-                    else:
-                        self._settled(refused)
-                    if stages.after:
-                        await self._judge(brief)
+            if course is not None:
+                state.watcher = course.watcher
+                with trio.CancelScope() as self._edge:
+                    await self._pass_each(brief, self._edge)
                     unwound = None
-                    if self.state.first is not None:  # the watcher alone is left to be waited for
-                        nursery.cancel_scope.shield = True
-                finally:
-                    if course is None:
+            else:
+                state.watcher = watcher = Watcher(state.note_caller)
+                async with trio.open_nursery() as nursery:
+                    self._edge = nursery.cancel_scope
+                    nursery.start_soon(watcher.run, name="trio_tools: watches the caller of a call")
+                    try:
+                        await self._pass_each(brief, nursery.cancel_scope)
+                        unwound = None
+                    finally:
                         watcher.end()
-            if self.state.first is None:
-                self._looked = not self.state.in_force()
+            if state.first is None:
+                self._looked = not state.in_force()
                 if not self._looked:  # it came when the watcher had left; why?
-                    await listen(self.state.note_caller, lambda: self.state.first is not None)
+                    await listen(state.note_caller, lambda: state.first is not None)
         except BaseException as error:  # taken apart here; an interrupt is raised when the result is published
             unwound = unwind(error)
+        state.inside = None
         if unwound is not None:
             self._unwound(unwound)
             unwound = None  # its tracebacks hold this frame
             self._looked = False
             if stages.after:
                 await self._judge(brief)
+
+    async def _pass_each(self, brief: Brief, edge: trio.CancelScope) -> None:
+        refused = await self._gated(brief) if brief.stages.gated else None
+        if refused is None:
+            self._result = result = await self._dispatched(brief, edge)
+            self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
+        else:
+            self._settled(refused)
+        if brief.stages.after:
+            await self._judge(brief)
 
     async def _gated(self, brief: Brief) -> Settled | None:
         """The gates, and in a batch the way from there to the work; ``None`` if the call may go to work."""
@@ -246,7 +243,7 @@ class Call:
         self.phase = Phase.AFTER
         result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         if self._course is not None:
-            await self._course.turn(result.is_error)
+            await self._course.turn(failed=result.is_error)
             result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         self._settled(Settled(Event.DECIDED, result))
         try:
@@ -318,7 +315,12 @@ class Call:
     async def _call_tool(self, name: str, arguments: object, id: str) -> ToolResult:
         facts = self._facts
         call = ToolCall(
-            id=id, name=name, arguments=arguments, root_id=facts.root_call_id, parent=facts.token, agent=facts.agent
+            id=id,
+            name=name,
+            arguments=arguments,
+            root_id=facts.root_call_id,
+            parent=facts.token,
+            agent=facts.request.agent,
         )
         return await self._home.execute_nested(call, within=self)
 

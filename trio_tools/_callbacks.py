@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -14,6 +15,11 @@ from ._results import ToolResult
 __all__ = ["Told", "graver", "told"]
 
 _log = logging.getLogger("trio_tools")
+
+
+def _check(_: object, attribute: attrs.Attribute[Any], callback: object) -> None:
+    if callback is not None and not callable(callback):
+        raise TypeError(f"on_{attribute.name} must be a function, not {callback!r}")
 
 
 @attrs.frozen
@@ -27,9 +33,9 @@ class Told:
         holds_back: Whether no further call may start at this moment.
     """
 
-    start: Callable[[int, ToolCall], None] | None = None
+    start: Callable[[int, ToolCall], None] | None = attrs.field(default=None, validator=_check)
     finish: Callable[[int, ToolCall, ToolResult], None] | None = None
-    commit: Callable[[int, ToolCall, ToolResult], None] | None = None
+    commit: Callable[[int, ToolCall, ToolResult], None] | None = attrs.field(default=None, validator=_check)
     holds_back: Callable[[], bool] | None = None
 
 

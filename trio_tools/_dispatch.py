@@ -43,10 +43,13 @@ class Dispatcher:
         value: The value of the last success of a body, as the output contract has admitted it.
     """
 
-    __slots__ = (
-        "_brief", "_call_tool", "_progress", "_state", "_timeout",
-        "body", "cut", "holds_thread", "latest", "run", "task", "value",
-    )  # fmt: skip
+    body: BodyState = "not-started"
+    cut: bool = False  # the last attempt ended by a cancellation, as a generic abort
+    latest: ToolResult | None = None
+    task: trio.lowlevel.Task | None = None  # that runs the body, and
+    run: RunView | None = None  # what the body was given, while an attempt is being made
+    value: object = _NO_VALUE
+    _timeout: trio.CancelScope | None = None  # of the attempt that is being made
 
     def __init__(
         self,
@@ -59,13 +62,6 @@ class Dispatcher:
         self._state = brief.state
         self._call_tool = call_tool
         self._progress = progress
-        self.body: BodyState = "not-started"
-        self.cut: bool = False  # the last attempt ended by a cancellation, as a generic abort
-        self.latest: ToolResult | None = None
-        self.task: trio.lowlevel.Task | None = None  # that runs the body, and
-        self.run: RunView | None = None  # what the body was given, while an attempt is being made
-        self.value: object = _NO_VALUE
-        self._timeout: trio.CancelScope | None = None  # of the attempt that is being made
         self.holds_thread: bool = holds_thread  # this call, or one around it, holds a token of the thread limiter
 
     def attempt(self) -> Awaitable[ToolResult]:

@@ -10,7 +10,7 @@ import trio
 
 from ._content import Content, Context, TextContent, as_content
 from ._json import FrozenJson
-from ._request import ExecutionToken
+from ._request import ExecutionToken, ToolCall
 from ._results import ToolResult
 from ._scope import Cancellation, LiveScope, ScopeView
 from ._tasks import runs_within
@@ -26,23 +26,29 @@ _WATCHER = "trio_tools: watches the scopes of a body"
 class Facts:
     """What all views of one call tell."""
 
-    call_id: str
-    root_call_id: str
-    name: str
-    agent: str | None
-    parent: ExecutionToken | None
+    request: ToolCall
     state: Cancellation
-    arguments: FrozenJson = None
+    arguments: FrozenJson = None  # the snapshot
     nested: int = 0  # calls that its body has made
     _token: ExecutionToken | None = None  # what follows is made when it is asked for, as most calls need none of it
     _scope: LiveScope | None = None
     _execution: ExecutionView | None = None
 
     @property
+    def call_id(self) -> str:
+        """The id."""
+        return self.request.id
+
+    @property
+    def root_call_id(self) -> str:
+        """The id of the call that the model made, which this one is, or serves."""
+        return self.request.id if self.request.root_id is None else self.request.root_id
+
+    @property
     def token(self) -> ExecutionToken:
         """The identity of the call."""
         if self._token is None:
-            self._token = ExecutionToken(self.call_id)
+            self._token = ExecutionToken(self.request.id)
         return self._token
 
     @property
@@ -82,7 +88,7 @@ class ExecutionView:
 
     @property
     def name(self) -> str:
-        return self._facts.name
+        return self._facts.request.name
 
     @property
     def arguments(self) -> FrozenJson:
@@ -90,11 +96,11 @@ class ExecutionView:
 
     @property
     def agent(self) -> str | None:
-        return self._facts.agent
+        return self._facts.request.agent
 
     @property
     def parent(self) -> ExecutionToken | None:
-        return self._facts.parent
+        return self._facts.request.parent
 
     @property
     def token(self) -> ExecutionToken:

@@ -47,7 +47,7 @@ class Phase(enum.Enum):
     FINISH = "finish"
 
 
-class Event(enum.Enum):
+class Event(enum.StrEnum):
     """What settles a call."""
 
     UNUSABLE = "unknown tool, or arguments that cannot be materialized or are against the schema"

@@ -28,7 +28,7 @@ def produce(
         frozen, content = output.check(value, converted=converted)
         if content is None:
             content = output.show(facts.arguments, frozen)
-        meta = output.present(facts.arguments, frozen) if facts.parent is None else None
+        meta = output.present(facts.arguments, frozen) if facts.request.parent is None else None
     except OutputError as error:
         return invalid_output(facts, error, contexts=contexts, body=body)
     return ToolSuccess(
@@ -38,5 +38,5 @@ def produce(
 
 def invalid_output(facts: Facts, error: OutputError, *, contexts: tuple[Context, ...], body: BodyState) -> ToolFailure:
     """The failure of a body that finished, and whose value cannot be used."""
-    message = f'tool "{facts.name}" returned invalid output: {error}'
+    message = f'tool "{facts.request.name}" returned invalid output: {error}'
     return ToolFailure.from_message(message, code=INVALID_OUTPUT, name="ToolOutputError", contexts=contexts, body=body)

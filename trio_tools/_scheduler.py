@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import contextvars
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 import attrs
 import trio
 
-from ._call import Call, Course
+from ._call import Call
 from ._callbacks import Told, graver, told
 from ._concurrency import classified
 from ._lifecycle import aborted
+from ._order import Order
 from ._pipeline import Stages
 from ._planner import Planner
-from ._registry import ToolRegistry
 from ._request import ToolCall
 from ._results import DUPLICATE_CALL, CancelCause, ToolFailure, ToolResult
-from ._scope import ScopeView, expired
+from ._scope import expired
 from ._tool import ToolDefinition
 from ._watcher import Watcher
 
@@ -34,13 +33,24 @@ __all__ = ["Batch"]
 T = TypeVar("T")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Prepared:
-    """A call that has started, and has no task yet."""
+    """A call that has started; from when it has a task, its ``Course``."""
 
+    batch: Batch
     index: int
     request: ToolCall
     decided: tuple[ToolDefinition | None, Stages]
+
+    @property
+    def watcher(self) -> Watcher:
+        return self.batch.watcher
+
+    def passed(self) -> Awaitable[None]:
+        return self.batch.passed(self.index)
+
+    def turn(self, *, failed: bool) -> Awaitable[None]:
+        return self.batch.turn(self.index, failed=failed)
 
 
 class Batch:
@@ -53,26 +63,16 @@ class Batch:
         watcher: In the caller's context, for all calls.
     """
 
-    def __init__(
-        self,
-        registry: ToolRegistry,
-        calls: Sequence[ToolCall],
-        scope: ScopeView,
-        *,
-        max_parallel: int,
-        limits: Mapping[str, int],
-        fail_fast: bool,
-        told: Told,
-    ) -> None:
-        self.results: list[ToolResult | None] = [None] * len(calls)
+    def __init__(self, order: Order, told: Told) -> None:
+        self.results: list[ToolResult | None] = [None] * len(order.calls)
         self.cancelled: bool = False
         self.failure: BaseException | None = None
-        self.watcher: Watcher = Watcher(self._offered)
-        self._planner = Planner(len(calls), max_parallel, limits)
-        self._registry = registry
-        self._calls = calls
-        self._scope = scope
-        self._fail_fast = fail_fast
+        self.watcher: Watcher = Watcher(self._offered, stays=True)
+        self._planner = Planner(len(order.calls), order.max_parallel, order.limits)
+        self._registry = order.registry
+        self._calls = order.calls
+        self._scope = order.scope
+        self._fail_fast = order.fail_fast
         self._told = told
         self._context = contextvars.copy_context()
         self._first: dict[str, int] = {}  # by id: the call that has it
@@ -133,7 +133,6 @@ class Batch:
         while planner.may_start() and not (holds_back is not None and holds_back()):
             if not self._start_next():
                 break
-            self._look()
         while self._cut:
             if (prepared := self._queued.pop(self._cut.pop(), None)) is not None:
                 self._spawn(prepared)
@@ -165,7 +164,7 @@ class Batch:
             return False
         self._first[call.id] = index
         self._tell(self._told.start, index, call)
-        prepared = _Prepared(index, request, decided)
+        prepared = _Prepared(self, index, request, decided)
         if decided[1].gated or self._planner.passed(index) or call.id in self._unwanted:
             self._spawn(prepared)
         else:
@@ -196,33 +195,29 @@ class Batch:
 
     async def _make(self, prepared: _Prepared) -> None:
         index, request = prepared.index, prepared.request
-        call = self._registry.admit(
-            request,
-            self._scope,
-            deadline=trio.current_effective_deadline(),
-            decided=prepared.decided,
-            course=Course(self.watcher, partial(self._passed, index), partial(self._turn, index)),
-        )
+        deadline = trio.current_effective_deadline()
+        call = self._registry.admit(request, self._scope, deadline=deadline, decided=prepared.decided, course=prepared)
         cut = self._halted or self._unwanted.get(request.id)
         if cut is not None:
             call.cancel(cut.source, cut.reason, cut.call_id)
         self._running[index] = call
         try:
-            result = await call.execute()
+            self.results[index] = result = await call.execute()
             if call.interrupt is not None:
                 self._interrupted(call.interrupt)
+            if result.is_error:
+                self._failed(index)
         finally:
             del self._running[index]
+            if self.results[index] is None:  # a fault of ours, which leaves the batch when all calls have ended
+                self.results[index] = aborted(call.body, CancelCause(source="interrupt"))
             self._registry.answered(call)
-        self.results[index] = result
-        self._planner.finish(index)
-        if self._told.finish is not None:
-            self._finished.append(index)
-        if result.is_error:
-            self._failed(index)
-        self.advance()
+            self._planner.finish(index)
+            if self._told.finish is not None:
+                self._finished.append(index)
+            self.advance()
 
-    async def _passed(self, index: int) -> None:
+    async def passed(self, index: int) -> None:
         """The gates of a call are passed; wait until it may go to work."""
         if self._planner.passed(index):
             self.advance()
@@ -234,7 +229,7 @@ class Batch:
         finally:
             self._parked.pop(index, None)
 
-    async def _turn(self, index: int, failed: bool) -> None:
+    async def turn(self, index: int, *, failed: bool) -> None:
         """The work of a call is answered; wait until all before it are committed. No cancellation ends that."""
         self._planner.answered(index)
         if failed:
@@ -314,7 +309,7 @@ class Batch:
 
     def _look(self) -> None:
         """See a cancellation of which nothing arrives: the batch's own task runs, it does not wait yet, or no more."""
-        if not self.watcher.parked and not self.cancelled and (expired() or self._scope.cancel_called):
+        if not self.watcher.watching and not self.cancelled and (expired() or self._scope.cancel_called):
             self.cancelled = True
             self._halt_for(CancelCause(source="caller"))
 
@@ -323,8 +318,10 @@ class Batch:
             self._halt(CancelCause(source="sibling", call_id=self._calls[index].id), but=index)
 
     def _apart(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call what is not ours; no call sees what it puts into context variables."""
-        return self._context.copy().run(function, *arguments)
+        """Call what is not ours; no call sees what it puts into context variables, and it may have cancelled us."""
+        answer = self._context.copy().run(function, *arguments)
+        self._look()
+        return answer
 
     def _tell(self, callback: Callable[..., None] | None, *arguments: object) -> None:
         error = None if callback is None else self._apart(told, callback, *arguments)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import trio
 
-from ._tasks import runs_within
+from ._tasks import runs_inside, runs_within
 from ._watcher import Watcher
 
 __all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "expired"]
@@ -59,44 +59,25 @@ class Cancellation:
     nursery of the body itself. If both happened, the earlier one is the cause, and at the same instant the first kind.
     """
 
-    __slots__ = (
-        "_clock",
-        "_piercing",
-        "applied",
-        "asked",
-        "deadline",
-        "first",
-        "given",
-        "limit",
-        "local",
-        "nursery",
-        "over",
-        "own",
-        "sighted",
-        "timeout",
-        "visitors",
-        "watcher",
-        "within",
-    )
+    watcher: Watcher | None = None  # in the caller's context, while the stages run
+    first: Firing | None = None
+    sighted: float | None = None  # the deadline in force, if it was looked for in this very step already
+    # The task that makes the call, and how many nurseries it has open around it; while the edge is there.
+    inside: tuple[trio.lowlevel.Task, int] | None = None
+    # Of this attempt:
+    local: Firing | None = None  # its cause, if that was there before `first`
+    within: Firing | None = None  # what a watcher beside the body has noted: something, perhaps the caller
+    applied: tuple[trio.CancelScope, ...] = ()  # assigned by wrappers and entered by us, outermost first
+    timeout: float = math.inf  # when the tool's own deadline passes
+    own: trio.Nursery | None = None  # of the body
+    limit: float = math.inf  # the deadline in force when it was last looked for
+    visitors: tuple[trio.lowlevel.Task, ...] = ()  # other tasks in which stages of this call run
 
     def __init__(self, given: ScopeView, deadline: float) -> None:
         self.deadline: float = deadline  # in force where the call was made; -inf: cancelled
         self.given: ScopeView = given  # the caller's scope, as it was given
         # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
         self.asked: ScopeView | None = None if isinstance(given, trio.CancelScope) else given
-        self.watcher: Watcher | None = None  # in the caller's context, while the stages run
-        self.first: Firing | None = None
-        self.sighted: float | None = None  # the deadline in force, if it was looked for in this very step already
-        self.over: bool = False  # the call has been answered: this state is that of nothing any more
-        # Of this attempt:
-        self.local: Firing | None = None  # its cause, if that was there before `first`
-        self.within: Firing | None = None  # what a watcher beside the body has noted: something, perhaps the caller
-        self.applied: list[trio.CancelScope] = []  # assigned by wrappers and entered by us, outermost first
-        self.timeout: float = math.inf  # when the tool's own deadline passes
-        self.own: trio.Nursery | None = None  # of the body
-        self.limit: float = math.inf  # the deadline in force when it was last looked for
-        self.nursery: trio.Nursery | None = None  # around all stages
-        self.visitors: tuple[trio.lowlevel.Task, ...] = ()  # other tasks in which stages of this call run
         self._piercing: list[trio.CancelScope] = []
         self._clock = trio.lowlevel.current_clock()
 
@@ -123,7 +104,7 @@ class Cancellation:
 
     def watched(self) -> bool:
         """Whether a cancellation by the caller would be noted by now; not in the step in which the call started."""
-        return self.watcher is not None and self.watcher.parked
+        return self.watcher is not None and self.watcher.watching
 
     def stopped(self) -> bool:
         """Whether nothing more may be started: noted, or in force at this point of the running task."""
@@ -230,10 +211,9 @@ class LiveScope:
     def encloses(self) -> bool:
         """Whether the running task is one of this call's, so that cancelling the call would reach what it awaits."""
         state = self._state
-        if state.over:
-            return False
-        nurseries = [one for one in (state.nursery, state.own) if one is not None]
-        return trio.lowlevel.current_task() in state.visitors or any(runs_within(one) for one in nurseries)
+        if state.inside is not None and runs_inside(*state.inside):
+            return True
+        return trio.lowlevel.current_task() in state.visitors or (state.own is not None and runs_within(state.own))
 
     @property
     def cancel_called(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Self, TypeAlias, cast
 
 import attrs
@@ -13,6 +14,7 @@ import trio
 from ._batch import BatchOutcome, drive, prepared
 from ._callbacks import Told, graver
 from ._control import BatchControl
+from ._order import Order, positive
 from ._registry import ToolRegistry
 from ._request import ToolCall
 from ._results import ToolResult
@@ -55,9 +57,7 @@ class BatchStream:
     """The events of a batch that runs; iterate over it once."""
 
     def __init__(self, buffer: int) -> None:
-        if isinstance(buffer, bool) or not isinstance(buffer, int) or buffer < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-            raise ValueError(f"buffer must be a positive integer, not {buffer!r}")
-        self._buffer = buffer
+        self._buffer = positive("buffer", buffer)
         self._send, self._receive = trio.open_memory_channel[BatchEvent](math.inf)
         self._left = False
         self.batch: Batch  # set before anybody reads
@@ -154,31 +154,20 @@ def stream_batch(
         RuntimeError: If an entered scope does not reach here, or the control has led a batch before. Nothing has run.
         BaseException: What the block raised; ``KeyboardInterrupt`` and the like of a body. All calls have ended then.
     """
-    return cast(
-        "AbstractAsyncContextManager[BatchStream, None]",
-        _streaming(registry, calls, scope, max_parallel, limits, fail_fast, control, BatchStream(buffer)),
-    )
+    stream = BatchStream(buffer)
+    order = partial(Order, registry, calls, scope, max_parallel, limits, fail_fast, control)
+    return cast("AbstractAsyncContextManager[BatchStream, None]", _streaming(order, stream))
 
 
 @asynccontextmanager
-async def _streaming(
-    registry: ToolRegistry,
-    calls: Sequence[ToolCall],
-    scope: ScopeView,
-    max_parallel: int,
-    limits: Mapping[str, int] | None,
-    fail_fast: bool,
-    control: BatchControl | None,
-    stream: BatchStream,
-) -> AsyncGenerator[BatchStream, None]:
-    batch = stream.batch = prepared(
-        registry, calls, scope, max_parallel, limits, fail_fast=fail_fast, control=control, told=stream.told()
-    )
+async def _streaming(ordered: Callable[[], Order], stream: BatchStream) -> AsyncGenerator[BatchStream, None]:
+    order = ordered()  # here, where the scope is looked at
+    batch = stream.batch = prepared(order, stream.told())
     raised: BaseException | None = None
 
     @trio.lowlevel.enable_ki_protection
     async def run() -> None:
-        stream.end(await drive(batch, scope))
+        stream.end(await drive(batch, order.scope))
         ended.set()
 
     ended = trio.Event()

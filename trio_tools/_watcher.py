@@ -47,35 +47,43 @@ def _seen_with(deadline: float, scope: trio.CancelScope, own: float) -> float:
 class Watcher:
     """A task that stands where the caller's cancellation arrives, and notes it inside whatever cancels.
 
-    Start :meth:`run` in a nursery of that context and call :meth:`end` before the nursery is left. ``notify`` is
-    called at most once, synchronously, possibly from another task or from Trio's run loop; it must not raise.
+    Start :meth:`run` in a nursery of that context and call :meth:`end` before the nursery is left.
+
+    Args:
+        notify: Told of the cancellation; called at most once, synchronously, possibly from another task or from Trio's
+            run loop. It must not raise.
+        stays: Whether it stays until :meth:`end`, also when it has been told.
     """
 
-    __slots__ = ("_notify", "_over", "_task")
+    __slots__ = ("_notify", "_over", "_stays", "_task", "_told")
 
-    def __init__(self, notify: Callable[[trio.Cancelled], None]) -> None:
+    def __init__(self, notify: Callable[[trio.Cancelled], None], *, stays: bool = False) -> None:
         self._notify = notify
+        self._stays = stays
         self._task: trio.lowlevel.Task | None = None  # set while parked
-        self._over = False
+        self._told = self._over = False
 
     @property
-    def parked(self) -> bool:
-        """Whether a cancellation would be noted by now; not in the step that started the watcher."""
-        return self._task is not None
+    def watching(self) -> bool:
+        """Whether a cancellation would have been noted by now; not in the step that started the watcher."""
+        return self._task is not None or self._told
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """Stay until :meth:`end`. A checkpoint that no cancellation ends: it is noted and the watcher stays."""
+        """Stay until told of a cancellation, or :meth:`end`. A checkpoint; no cancellation comes out of it."""
         if self._over:
             return
         self._task = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 
     def _abort(self, raise_cancel: Callable[[], None]) -> trio.lowlevel.Abort:
+        self._told = True
         try:
             raise_cancel()
         except BaseException as offered:  # Cancelled, only to look at it: by FAILED it stays where it is
             self._notify(cast(trio.Cancelled, offered))
+        if not self._stays:
+            self.end()
         return trio.lowlevel.Abort.FAILED
 
     def end(self) -> None:
