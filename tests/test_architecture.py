@@ -12,7 +12,10 @@ import pytest
 import trio_tools
 
 PACKAGE = Path(trio_tools.__file__).parent
-MODULES = {path.stem: path.read_text() for path in sorted(PACKAGE.glob("*.py"))}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path.read_text()
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 _ORDER = """
 _text _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals _request _views
@@ -20,7 +23,9 @@ _violations _explanation _forms _schema _docstring _shapes _atoms _containers _r
 _classes _pydantic _annotations _binding _signature
 _output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
 _gates _dispatch _around _after _finish _call _outstanding _registry
-_planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__
+_stalled _planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__
+testing._doubles testing._report testing._resources testing._tracing testing._run testing._seeded testing._sweep
+testing.__init__
 """  # lowest first
 LAYERS: list[str] = list(_ORDER.split())
 

@@ -28,6 +28,7 @@ from ._results import (
     ToolSuccess,
 )
 from ._scope import CancelSource, ScopeView
+from ._stalled import report_stalled_calls
 from ._stream import BatchEvent, BatchStream, CallCommitted, CallFinished, CallStarted, stream_batch
 from ._tool import Concurrency, FunctionTool, Keyed, ToolDefinition, tool
 from ._transcript import PairingFault, check_pairing, close_open_calls
@@ -58,6 +59,7 @@ __all__ = [
     "ToolRegistry",
     "Registration",
     "OutstandingCall",
+    "report_stalled_calls",
     # tools
     "tool",
     "ToolDefinition",

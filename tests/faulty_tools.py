@@ -1,0 +1,177 @@
+"""Tools that break one rule each; the line that breaks it is marked with the name of the rule."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from trio_tools import FunctionTool, ToolRun, tool
+
+KEPT: list[Callable[[], object]] = []  # what a tool leaves behind is held by something: how to be rid of it
+FAULTY: list[tuple[FunctionTool[..., Any], dict[str, Any]]] = []
+"""Each with the options of ``assert_cancel_safe`` that it needs."""
+
+
+def faulty(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    def decorate(function: Callable[..., Any]) -> Any:
+        made = tool(function)
+        FAULTY.append((made, options))
+        return made
+
+    return decorate
+
+
+@faulty()
+async def keeps_everything() -> str:
+    """A bare handler around a wait."""
+    try:
+        await trio.sleep(1)
+    except BaseException:  # breaks: swallowed
+        return "failed"
+    return "done"
+
+
+@faulty()
+async def goes_on_after_each() -> int:
+    """A loop that counts what has failed."""
+    failed = 0
+    for _ in range(3):
+        try:
+            await trio.sleep(1)
+        except (ValueError, trio.Cancelled):  # breaks: swallowed
+            failed += 1
+    return failed
+
+
+@faulty()
+async def suppresses() -> None:
+    """Nobody sees it."""
+    with suppress(BaseException):  # breaks: swallowed
+        await trio.sleep(1)
+
+
+@faulty(max_steps=50)
+async def never_ends() -> None:
+    """Tries again, whatever it was that failed."""
+    while True:
+        try:
+            await trio.sleep(1)  # breaks: too-many-steps
+        except BaseException:
+            continue
+        return
+
+
+@faulty()
+async def leaves_a_file() -> None:
+    """Opened, and closed only if all goes well."""
+    file = Path(__file__).open("rb")  # noqa: ASYNC230, SIM115 - breaks: file-left
+    KEPT.append(file.close)
+    await trio.sleep(1)
+    file.close()
+
+
+@faulty()
+async def leaves_a_file_to_the_collector() -> None:
+    """Likewise, and nobody holds it."""
+    file = Path(__file__).open("rb")  # noqa: ASYNC230, SIM115 - breaks: file-left
+    await trio.sleep(1)
+    file.close()
+
+
+@faulty()
+async def leaves_a_socket() -> None:
+    """Likewise."""
+    one, other = socket.socketpair()  # breaks: socket-left
+    KEPT.extend((one.close, other.close))
+    await trio.sleep(1)
+    one.close()
+    other.close()
+
+
+@faulty()
+async def leaves_a_process() -> None:
+    """Started, and killed only if all goes well."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: ASYNC220 - breaks: process-left
+    KEPT.extend((child.communicate, child.kill))
+    await trio.sleep(1)
+    child.kill()
+    child.wait()
+    child.stdin.close() if child.stdin else None
+
+
+@faulty()
+async def leaves_a_thread() -> None:
+    """Likewise."""
+    over = threading.Event()
+    KEPT.append(over.set)
+    thread = threading.Thread(target=over.wait, daemon=True)
+    thread.start()  # breaks: thread-left
+    await trio.sleep(1)
+    over.set()
+    thread.join()
+
+
+@faulty()
+async def leaves_a_task() -> None:
+    """Started in no nursery of its own."""
+    trio.lowlevel.spawn_system_task(trio.sleep_forever)  # breaks: task-left
+    await trio.sleep(1)
+
+
+@faulty(max_seconds=0.05, clock=time.perf_counter, modes=["cancel"])
+async def computes() -> int:
+    """No checkpoint for a while."""
+    await trio.lowlevel.checkpoint()
+    return sum(range(6_000_000))  # breaks: no-checkpoint
+
+
+@faulty(max_seconds=5)
+async def cleans_up_for_long() -> None:
+    """Within a shield, longer than anybody waits."""
+    try:
+        await trio.sleep(1)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(10)  # breaks: too-long
+
+
+@faulty()
+async def ends_the_program() -> None:
+    """No tool may."""
+    try:
+        await trio.sleep(1)
+    except BaseException:
+        raise SystemExit(1)  # breaks: no-result
+
+
+@faulty(modes=["raise"])
+async def forgets_when_a_call_fails() -> None:
+    """Right when it is cancelled, wrong when what it awaits raises."""
+    file = Path(__file__).open("rb")  # noqa: ASYNC230, SIM115 - breaks: file-left
+    KEPT.append(file.close)
+    try:
+        await trio.sleep(1)
+    except trio.Cancelled:
+        file.close()
+        raise
+    file.close()
+
+
+@faulty()
+async def owns_nothing(run: ToolRun) -> None:
+    """Its own nursery is right, the thread is not."""
+    over = threading.Event()
+    KEPT.append(over.set)
+    run.nursery.start_soon(trio.sleep, 1)
+    threading.Thread(target=over.wait, daemon=True).start()  # breaks: thread-left
+    await trio.sleep(2)
+    over.set()

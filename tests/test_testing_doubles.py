@@ -1,0 +1,139 @@
+"""Stand-ins that capture, and the report of stalled calls."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from trio_tools import (
+    Ask,
+    BeforeDecision,
+    ToolCall,
+    ToolExecution,
+    ToolFailure,
+    ToolRegistry,
+    ToolResult,
+    ToolRun,
+    ToolSuccess,
+    tool,
+)
+from trio_tools.testing import GatedTool, RecordingObserver, ScriptedApprover, report_stalled_calls, run_tool
+
+
+@tool
+async def count(upto: int, run: ToolRun) -> int:
+    """Count."""
+    for number in range(upto):
+        run.report_progress(number, upto)
+    return upto
+
+
+@pytest.mark.trio
+async def test_run_tool_calls_a_tool_as_a_model_would() -> None:
+    result = await run_tool(count, {"upto": 3})
+    assert isinstance(result, ToolSuccess)
+    assert result.value == 3
+    refused = await run_tool(count)
+    assert isinstance(refused, ToolFailure)
+    assert refused.error.code == "INVALID_ARGS"
+
+
+@pytest.mark.trio
+async def test_an_observer_records_results_and_progress() -> None:
+    observer, registry = RecordingObserver(), ToolRegistry([count])
+    with registry.observe(observer), registry.observe_progress(observer.progress), trio.CancelScope() as scope:
+        await registry.execute(ToolCall(id="c1", name="count", arguments={"upto": 2}), scope=scope)
+        await registry.execute(ToolCall(id="c2", name="none"), scope=scope)
+    assert [one.execution.call_id for one in observer.observed] == ["c1", "c2"]
+    assert [result.is_error for result in observer.results] == [False, True]
+    assert [(execution.call_id, told.progress) for execution, told in observer.reported] == [("c1", 0), ("c1", 1)]
+
+
+@pytest.mark.trio
+async def test_an_approver_answers_from_its_script_and_says_when_that_has_run_out() -> None:
+    approver = ScriptedApprover(["allowed-once", "rejected"])
+    registry = ToolRegistry([count], approver=approver)
+
+    @registry.before
+    async def ask(execution: ToolExecution, call_next: Callable[[], Awaitable[BeforeDecision]]) -> BeforeDecision:
+        return Ask(f"may I, {execution.call_id}?")
+
+    results: list[ToolResult] = []
+    with trio.CancelScope() as scope:
+        results += [
+            await registry.execute(ToolCall(id=one, name="count", arguments={"upto": 1}), scope=scope) for one in "abc"
+        ]
+    assert [result.is_error for result in results] == [False, True, True]
+    stopped = results[2]
+    assert isinstance(stopped, ToolFailure)
+    assert "question 3 has no answer" in stopped.error.message
+    assert [asked.reason for asked in approver.asked] == ["may I, a?", "may I, b?", "may I, c?"]
+
+
+@pytest.mark.trio
+async def test_a_gated_tool_holds_its_body_until_it_is_released() -> None:
+    gated = GatedTool("hold", value={"done": True})
+    registry, results = ToolRegistry([gated.tool]), list[Any]()
+
+    async def one(scope: trio.CancelScope) -> None:
+        results.append(await registry.execute(ToolCall(id="c1", name="hold", arguments={"n": 1}), scope=scope))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one, nursery.cancel_scope)
+        await gated.entered.wait()
+        assert gated.arguments == [{"n": 1}]
+        assert [call.stage for call in registry.outstanding()] == ["body"]
+        gated.released.set()
+    assert results[0].value == {"done": True}
+
+
+@tool
+async def stubborn() -> None:
+    """Ignore a cancellation for a minute."""
+    with trio.CancelScope(shield=True):
+        await trio.sleep(60)
+
+
+@pytest.mark.trio
+async def test_stalled_calls_are_reported_once_and_then_at_doubling_intervals(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry, times = ToolRegistry([stubborn]), list[float]()
+    caplog.set_level(logging.WARNING, "trio_tools")
+    began = trio.current_time()
+    caplog.handler.addFilter(lambda record: times.append(trio.current_time() - began) or True)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(report_stalled_calls, registry)
+        with trio.move_on_after(10) as scope:
+            await registry.execute(ToolCall(id="c1", name="stubborn"), scope=scope)
+        nursery.cancel_scope.cancel()
+    assert times == [15, 20, 30, 50]  # 5, 10, 20 and 40 seconds behind the cancellation
+    assert "call 'c1' to stubborn was cancelled 5 seconds ago and still runs, in stage body" in caplog.messages[0]
+    assert "in stubborn" in caplog.messages[0]
+
+
+@pytest.mark.trio
+async def test_calls_that_end_in_time_and_calls_that_are_not_cancelled_are_not_reported(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = ToolRegistry([stubborn])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(report_stalled_calls, registry, 30)
+        for cancelled_after in (31, 100):
+            with trio.move_on_after(cancelled_after) as scope:
+                await registry.execute(ToolCall(id="c1", name="stubborn"), scope=scope)
+        nursery.cancel_scope.cancel()
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("after", [0, -1, math.inf, math.nan])
+@pytest.mark.trio
+async def test_a_time_that_is_none_is_refused(after: float) -> None:
+    with pytest.raises(ValueError, match="after must be a positive number of seconds"):
+        await report_stalled_calls(ToolRegistry(), after)

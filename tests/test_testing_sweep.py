@@ -1,0 +1,292 @@
+"""Sweeping whole scenarios, and what a report says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from trio_tools import (
+    Accept,
+    AfterDecision,
+    BatchOutcome,
+    BeforeDecision,
+    ToolCall,
+    ToolExecution,
+    ToolFailure,
+    ToolRegistry,
+    ToolResult,
+    run_batch,
+    tool,
+)
+from trio_tools.testing import CancelPoint, CancelReport, InjectedError, cancel_everywhere, run_seeded
+
+
+@tool
+async def work(number: int = 0) -> int:
+    """Take two waits."""
+    await trio.sleep(1)
+    await trio.sleep(1)
+    return number
+
+
+def one_call(registry: ToolRegistry, name: str = "work") -> Callable[[trio.CancelScope], Awaitable[ToolResult]]:
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        return await registry.execute(ToolCall(id="c1", name=name), scope=scope)
+
+    return make_call
+
+
+def swept(make_call: Any, **options: Any) -> CancelReport:
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    return trio.run(partial(cancel_everywhere, make_call, **options), clock=clock)
+
+
+@pytest.mark.parametrize("mode", ["cancel", "deadline"])
+def test_every_step_is_a_point_and_each_has_the_outcome_that_is_true_there(mode: str) -> None:
+    registry = ToolRegistry([work])
+    report = swept(one_call(registry), mode=mode, registry=registry, code=[work])
+    assert report.breaches == ()
+    assert [point.at for point in report.points] == list(range(len(report.points)))
+    assert report.points[0].outcome == "success"
+    assert report.points[0].steps_after == 0
+    assert {point.outcome for point in report.points[1:]} == {"ABORTED"}
+    assert report.points[1].body == "interrupted"
+    assert report.points[-1].body == "finished"  # cancelled behind the body, while the watcher leaves
+    assert len(report.points) >= 3
+
+
+def test_each_awaited_call_fails_in_its_turn() -> None:
+    registry = ToolRegistry([work])
+    report = swept(one_call(registry), mode="raise", registry=registry, code=[work])
+    assert [point.outcome for point in report.points] == ["success", "InjectedError", "InjectedError"]
+    failure = report.points[2].results[0]
+    assert isinstance(failure, ToolFailure)
+    assert "sleep, awaited at" in failure.error.message
+    assert "test_testing_sweep.py" in failure.error.message
+
+
+def test_the_registry_itself_is_not_made_to_fail() -> None:
+    """Without ``code``, the lines are those of the scenario, and of what it calls in the same file."""
+    registry = ToolRegistry([work])
+    report = swept(one_call(registry), mode="raise")
+    assert [point.outcome for point in report.points] == ["success", "InjectedError", "InjectedError"]
+
+
+def test_batches_policies_and_retries_are_swept_too() -> None:
+    registry = ToolRegistry([work])
+
+    @registry.before
+    async def policy(execution: ToolExecution, call_next: Callable[[], Awaitable[BeforeDecision]]) -> BeforeDecision:
+        await trio.sleep(0.5)
+        return await call_next()
+
+    @registry.after
+    async def judge(
+        execution: ToolExecution, result: ToolResult, call_next: Callable[[], Awaitable[AfterDecision]]
+    ) -> AfterDecision:
+        await trio.lowlevel.checkpoint()
+        return Accept()
+
+    calls = [ToolCall(id=one, name="work") for one in "abc"]
+
+    async def make_calls(scope: trio.CancelScope) -> BatchOutcome:
+        return await run_batch(registry, calls, scope=scope)
+
+    report = swept(make_calls, registry=registry)
+    assert report.breaches == ()
+    assert report.points[1].outcome == ", ".join(["ABORTED_BEFORE_DISPATCH"] * 3)
+    assert report.points[0].body == "finished, finished, finished"
+
+
+def test_a_sequence_of_results_will_do() -> None:
+    registry = ToolRegistry([work])
+
+    async def make_calls(scope: trio.CancelScope) -> Sequence[ToolResult]:
+        return [await registry.execute(ToolCall(id=one, name="work"), scope=scope) for one in "ab"]
+
+    report = swept(make_calls, registry=registry)
+    assert report.breaches == ()
+    assert report.points[1].outcome == "ABORTED, ABORTED_BEFORE_DISPATCH"
+
+
+def rules(report: CancelReport) -> set[str]:
+    return {breach.rule for breach in report.breaches}
+
+
+def test_a_scenario_without_a_result_breaks_a_rule() -> None:
+    async def make_call(scope: trio.CancelScope) -> Any:
+        return "nothing"
+
+    report = swept(make_call)
+    assert rules(report) == {"no-result"}
+    assert "returned 'nothing', and no ToolResult" in str(report)
+    assert "no result" in report.points[0].outcome
+    assert report.points[0].body == "?"
+
+
+def test_a_scenario_that_lets_cancelled_out_has_no_result() -> None:
+    async def make_call(scope: trio.CancelScope) -> Any:
+        await trio.sleep(1)
+        return await one_call(ToolRegistry([work]))(scope)
+
+    report = swept(make_call)
+    assert rules(report) == {"no-result"}
+    assert report.points[1].results == ()
+    assert report.points[-1].outcome == "ABORTED"
+
+
+def test_an_error_that_comes_out_is_told_with_its_line() -> None:
+    async def make_call(scope: trio.CancelScope) -> Any:
+        raise LookupError("no such thing")
+
+    (breach,) = swept(make_call).breaches
+    assert breach.rule == "no-result"
+    assert "LookupError came out: no such thing" in breach.text
+    assert "test_testing_sweep.py" in (breach.where or "")
+
+
+def test_two_results_for_one_call_and_a_call_that_is_still_out() -> None:
+    """No tool can bring that about; a registry that is broken can, and so can a scenario that goes behind its back."""
+    registry = ToolRegistry([work])
+    told: list[tuple[ToolExecution, ToolResult]] = []
+    registry.observe(lambda execution, result: told.append((execution, result)))
+
+    async def twice(scope: trio.CancelScope) -> ToolResult:
+        result = await one_call(registry)(scope)
+        observe, *_ = registry.stages().observers[1:]
+        observe(*told[-1])
+        return result
+
+    assert "two-results" in rules(swept(twice, registry=registry))
+
+    async def left(scope: trio.CancelScope) -> ToolResult:
+        result = await one_call(registry)(scope)
+        registry.admit(ToolCall(id="c2", name="work"), scope, deadline=float("inf"))
+        return result
+
+    report = swept(left, registry=registry)
+    assert any("has none yet" in breach.text for breach in report.breaches)
+
+
+def test_a_shield_that_stays_keeps_the_cancellation_from_the_caller() -> None:
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        result = await one_call(ToolRegistry([work]))(scope)
+        if scope.cancel_called:
+            trio.CancelScope(shield=True).__enter__()
+        return result
+
+    report = swept(make_call)
+    assert rules(report) == {"swallowed", "no-result"}
+    assert "the caller's next checkpoint does not raise Cancelled" in str(report)
+    assert "Cancel scope stack corrupted" in str(report)
+
+
+def test_a_check_is_asked_at_each_point_and_its_failure_is_told() -> None:
+    def check(point: CancelPoint) -> None:
+        assert point.at != 2, "not here"
+
+    report = swept(one_call(ToolRegistry([work])), check=check)
+    assert [point.at for point in report.points if point.breaches] == [2]
+    (breach,) = report.breaches
+    assert breach.rule == "check-failed"
+    assert "not here" in breach.text
+
+
+def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
+    text = str(swept(one_call(ToolRegistry([work])), code=[work]))
+    first, head, undisturbed, *rows = text.splitlines()
+    assert first.startswith("cancel at each of ")
+    assert head.split() == ["step", "outcome", "body", "steps", "left"]
+    assert undisturbed.split() == ["0", "undisturbed:", "success", "finished", "0"]
+    assert rows[0].split()[0].startswith("1-")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"mode": "kill"}, ValueError, "mode must be one of 'cancel', 'deadline', 'raise', not 'kill'"),
+        ({"max_steps": 0}, ValueError, "must be positive"),
+        ({"max_seconds": 0}, ValueError, "must be positive"),
+        ({"code": [len]}, TypeError, "functions that are written in Python, and tools, not <built-in function len>"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        swept(one_call(ToolRegistry([work])), **options)
+
+
+def test_code_may_be_a_partial_a_callable_object_or_a_method() -> None:
+    class Caller:
+        async def __call__(self, scope: trio.CancelScope) -> ToolResult:
+            return await one_call(ToolRegistry([work]))(scope)
+
+        async def method(self, scope: trio.CancelScope) -> ToolResult:
+            return await self(scope)
+
+    caller = Caller()
+    for make_call in (caller, caller.method, partial(Caller.__call__, caller)):
+        report = swept(make_call, mode="raise")
+        assert len(report.points) > 2
+        assert all(InjectedError.__name__ in str(breach) for breach in report.breaches)
+
+
+def test_the_same_seed_gives_the_same_steps() -> None:
+    """And another one gives others, as the order of the tasks of a batch is Trio's to choose."""
+    registry = ToolRegistry([work])
+
+    @registry.before
+    async def policy(execution: ToolExecution, call_next: Callable[[], Awaitable[BeforeDecision]]) -> BeforeDecision:
+        await trio.lowlevel.checkpoint()
+        return await call_next()
+
+    def order(seed: int) -> list[str]:
+        taken: list[str] = []
+
+        class Order(trio.abc.Instrument):
+            def before_task_step(self, task: trio.lowlevel.Task) -> None:
+                taken.append(task.name)
+
+        async def main() -> str:
+            trio.lowlevel.add_instrument(Order())
+            calls = [ToolCall(id=str(number), name="work") for number in range(6)]
+
+            async def make_calls(scope: trio.CancelScope) -> BatchOutcome:
+                return await run_batch(registry, calls, scope=scope)
+
+            return str(await cancel_everywhere(make_calls, registry=registry))
+
+        return [run_seeded(main, seed=seed, clock=trio.testing.MockClock(autojump_threshold=0)), *taken]
+
+    assert order(3) == order(3)
+    assert len({tuple(order(seed)) for seed in range(4)}) > 1
+
+
+def test_what_a_seeded_run_raises_comes_out() -> None:
+    async def main() -> None:
+        raise LookupError("as it is")
+
+    with pytest.raises(LookupError, match="as it is"):
+        run_seeded(main, seed=1)
+
+
+@pytest.mark.trio
+async def test_it_works_inside_a_test_of_pytest_trio(autojump_clock: trio.testing.MockClock) -> None:
+    registry = ToolRegistry([work])
+    report = await cancel_everywhere(one_call(registry), registry=registry, code=[work])
+    assert report.breaches == ()
+    assert len(report.points) > 2
+
+
+@pytest.mark.trio
+async def test_a_cancellation_from_outside_ends_a_sweep(autojump_clock: trio.testing.MockClock) -> None:
+    registry = ToolRegistry([work])
+    with trio.move_on_after(3) as scope:
+        await cancel_everywhere(one_call(registry), registry=registry, code=[work])
+        raise AssertionError("it must not get here")  # pragma: no cover
+    assert scope.cancelled_caught
+    assert registry.outstanding() == ()

@@ -1,0 +1,108 @@
+"""The kit finds what is wrong with a tool, and where; and nothing where nothing is wrong."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from faulty_tools import FAULTY, KEPT
+from sound_tools import SOUND
+
+from trio_tools import FunctionTool, Output, TextContent, ToolDefinition, limit_content, tool
+from trio_tools.testing import CancelPoint, assert_cancel_safe
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Generator[None]:
+    """What the faulty tools leave behind is cleared away: they warn of it when it goes, as they should."""
+    yield
+    for clear in KEPT:
+        clear()
+    KEPT.clear()
+
+
+def sweep(tool: ToolDefinition, *, real: bool = False, **options: Any) -> None:
+    clock = None if real else trio.testing.MockClock(autojump_threshold=0)
+    trio.run(partial(assert_cancel_safe, tool, **options), clock=clock)
+
+
+def marked(tool: FunctionTool[..., Any]) -> set[tuple[int, str]]:
+    """The lines that are marked, each with the rule that it breaks."""
+    lines, first = inspect.getsourcelines(tool.function)
+    found = ((number, re.search(r"breaks: ([\w-]+)", line)) for number, line in enumerate(lines, first))
+    return {(number, match[1]) for number, match in found if match}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("tool", "options"), FAULTY, ids=[tool.name for tool, _ in FAULTY])
+def test_what_is_faulty_is_found_at_its_line(tool: FunctionTool[..., Any], options: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match=f"{tool.name} is not cancel-safe") as caught:
+        sweep(tool, **options)
+    told = str(caught.value)
+    expected = marked(tool)
+    assert expected
+    for line, rule in expected:
+        assert f"faulty_tools.py:{line} in {tool.name}: {rule}: " in told
+    assert "BROKEN" in told
+    assert "undisturbed: success" in told
+
+
+REAL = {"reads_a_file", "talks_to_itself", "runs_a_process", "works_in_a_thread", "is_a_thread", "replaces_a_file"}
+
+
+@pytest.mark.parametrize("tool", SOUND, ids=[tool.name for tool in SOUND])
+def test_what_is_sound_passes(tool: FunctionTool[..., Any]) -> None:
+    sweep(tool, real=tool.name in REAL)
+
+
+@pytest.mark.parametrize(("rule", "number"), [("faulty", 12), ("sound", 12)])
+def test_there_are_enough_of_both(rule: str, number: int) -> None:
+    """Twelve of each, and one faulty tool for each rule that a tool can break by itself."""
+    assert len(FAULTY if rule == "faulty" else SOUND) >= number
+    rules = {rule for tool, _ in FAULTY for _, rule in marked(tool)}
+    assert rules == {
+        "swallowed", "too-many-steps", "too-long", "no-checkpoint", "no-result",
+        "file-left", "socket-left", "process-left", "thread-left", "task-left",
+    }  # fmt: skip
+
+
+def test_what_this_package_ships_is_cancel_safe() -> None:
+    """``limit_content`` behind a tool that emits and is slow."""
+
+    @tool(output=Output(render=lambda arguments, value: [TextContent("x" * 500)]), finalize_content=limit_content(100))
+    async def talks_much() -> str:
+        await trio.sleep(1)
+        return "done"
+
+    sweep(talks_much)
+
+
+def test_arguments_that_do_not_fit_prove_nothing() -> None:
+    @tool
+    async def work(number: int) -> int:
+        return number  # pragma: no cover - never reached
+
+    with pytest.raises(AssertionError, match=r"work has not run: .*number"):
+        sweep(work, arguments={"number": "5"})
+
+
+def test_a_sound_tool_with_arguments_and_a_check() -> None:
+    seen: list[str] = []
+
+    @tool
+    async def work(number: int) -> int:
+        await trio.sleep(1)
+        return number
+
+    def check(point: CancelPoint) -> None:
+        seen.append(point.outcome)
+
+    sweep(work, arguments={"number": 5}, modes=["deadline"], check=check)
+    assert seen[0] == "success"
+    assert set(seen[1:]) == {"ABORTED"}

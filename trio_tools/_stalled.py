@@ -1,0 +1,64 @@
+"""Telling operators of calls that were cancelled and still run."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import trio
+
+from ._outstanding import OutstandingCall
+from ._registry import ToolRegistry
+
+__all__ = ["report_stalled_calls"]
+
+_log = logging.getLogger("trio_tools")
+
+
+async def report_stalled_calls(
+    registry: ToolRegistry, after: float = 5.0, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Warn of calls that were cancelled and still run, in the log ``trio_tools``, with where they are stuck.
+
+    Start it in a nursery of the program's; it runs until it is cancelled, and changes nothing. A call that ignores its
+    cancellation is waited for, so somebody should hear of it: ``after`` seconds after the cancellation, and again when
+    twice as long has passed, four times, and so on.
+
+    A checkpoint, again and again.
+
+    Args:
+        registry: Whose calls, and those of its children.
+        after: Seconds on Trio's clock, > 0, between the cancellation of a call and the first warning.
+        task_status: For ``nursery.start``.
+
+    Raises:
+        ValueError: If ``after`` is no positive number.
+    """
+    if not 0 < after < math.inf:
+        raise ValueError(f"after must be a positive number of seconds, not {after!r}")
+    patience: dict[object, float] = {}  # by the token of a call: how long it may go on before the next warning
+    task_status.started()
+    while True:
+        now = trio.current_time()
+        stalled = {call.execution.token: call for call in registry.outstanding() if call.cancelled_at is not None}
+        patience = {token: patience.get(token, after) for token in stalled}
+        for token, call in stalled.items():
+            since = now - (call.cancelled_at or now)
+            if since >= patience[token]:
+                _warn(call, since)
+                while patience[token] <= since:
+                    patience[token] *= 2
+        due = [(call.cancelled_at or now) + patience[token] for token, call in stalled.items()]
+        await trio.sleep_until(min([now + after, *due]))  # what is cancelled meanwhile is not due before
+
+
+def _warn(call: OutstandingCall, since: float) -> None:
+    stuck = "\n".join(f"  {frame}" for frame in call.frames()) or "  (no frames)"
+    _log.warning(
+        "call %r to %s was cancelled %.4g seconds ago and still runs, in stage %s:\n%s",
+        call.execution.call_id,
+        call.execution.name,
+        since,
+        call.stage,
+        stuck,
+    )

@@ -1,0 +1,130 @@
+"""What a sweep found, for programs and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+import attrs
+
+from trio_tools._results import ToolResult
+
+__all__ = ["Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
+
+Mode: TypeAlias = Literal["cancel", "deadline", "raise"]
+"""What happens at the k-th point: the caller is cancelled, its deadline passes (both after the k-th step of the
+scheduler), or the k-th call that the code awaits raises :class:`InjectedError`."""
+
+Rule: TypeAlias = Literal[
+    "no-result",
+    "two-results",
+    "task-left",
+    "thread-left",
+    "file-left",
+    "socket-left",
+    "process-left",
+    "swallowed",
+    "no-checkpoint",
+    "too-many-steps",
+    "too-long",
+    "check-failed",
+]
+"""What is broken; ``"file-left"`` stands for whatever has a descriptor and is no socket."""
+
+
+@attrs.frozen
+class Breach:
+    """One rule that was broken.
+
+    Attributes:
+        rule: Which.
+        text: How.
+        where: ``"file:line in function"``, where that could be found out.
+    """
+
+    rule: Rule
+    text: str
+    where: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where or '(line unknown)'}: {self.rule}: {self.text}"
+
+
+@attrs.frozen
+class CancelPoint:
+    """One run.
+
+    Attributes:
+        at: The step, or the awaited call, at which it was disturbed; 0: it was not.
+        results: What the calls gave back.
+        steps_after: Steps of the scheduler from there to the end; ``None`` if nothing counts them.
+        breaches: What was wrong.
+    """
+
+    at: int
+    results: tuple[ToolResult, ...]
+    steps_after: int
+    breaches: tuple[Breach, ...]
+
+    @property
+    def outcome(self) -> str:
+        """The code of each result, or how else it ended."""
+        return ", ".join(map(_outcome, self.results)) or "no result"
+
+    @property
+    def body(self) -> str:
+        """How far each body was."""
+        return ", ".join(result.body for result in self.results) or "?"
+
+
+@attrs.frozen
+class CancelReport:
+    """All runs of one sweep; ``print`` it.
+
+    Attributes:
+        mode: What disturbed them.
+        points: The undisturbed run, then one for each point.
+    """
+
+    mode: Mode
+    points: tuple[CancelPoint, ...]
+
+    @property
+    def breaches(self) -> tuple[Breach, ...]:
+        """Everything that was wrong: each place and rule once."""
+        found: dict[tuple[str, str | None], Breach] = {}
+        for point in self.points:
+            for breach in point.breaches:
+                found.setdefault((breach.rule, breach.where), breach)
+        return tuple(found.values())
+
+    def __str__(self) -> str:
+        unit = "await" if self.mode == "raise" else "step"
+        rows = [(unit, "outcome", "body", "steps left", "")]
+        for (outcome, body, rules), group in groupby(self.points, key=_alike):
+            points = list(group)
+            left = [point.steps_after for point in points]
+            rows.append((_span([point.at for point in points]), outcome, body, _span(sorted({*left})), rules))
+        lines = [f"{self.mode} at each of {len(self.points) - 1} points", *_columns(rows)]
+        return "\n".join([*lines, *(f"  {breach}" for breach in self.breaches)])
+
+
+def _outcome(result: ToolResult) -> str:
+    return (result.error.code or result.error.name or "failure") if result.is_error is True else "success"
+
+
+def _alike(point: CancelPoint) -> tuple[str, str, str]:
+    first = "undisturbed: " if point.at == 0 else ""
+    rules = ", ".join(sorted({breach.rule for breach in point.breaches}))
+    return first + point.outcome, point.body, rules and f"BROKEN: {rules}"
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+
+
+def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
+    rows = list(rows)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,125 @@
+"""What this process holds: tasks, threads, descriptors, child processes. Two looks, compared, show what was left.
+
+Descriptors and processes are read from ``/proc``, on Linux; elsewhere these two are not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import attrs
+import trio
+
+__all__ = ["Held", "end_process", "held"]
+
+_DESCRIPTORS = "/proc/self/fd"
+_TASKS = "/proc/{}/task"
+_IDLE = re.compile(r"Trio thread \d+$")  # of Trio's cache, as it names those that have nothing to do
+_ENDING = 0.05  # seconds that a thread which has nothing left to do may need to be gone
+
+
+@attrs.frozen
+class Held:
+    """One thing that is held.
+
+    Attributes:
+        kind: What it is.
+        key: What tells it from others of its kind.
+        text: For people.
+    """
+
+    kind: Literal["task", "thread", "file", "socket", "process"]
+    key: Hashable
+    text: str = attrs.field(eq=False)
+
+    def is_meant(self, text: str) -> bool:
+        """Whether a breach's text, or that of a warning of Python's, is about this thing."""
+        match self.key:
+            case int(pid):
+                return bool(re.search(rf"\b{pid}\b", text))
+            case (str(number), str(target)):
+                return target in text or f"fd={number}," in text
+            case _:
+                return self.text in text
+
+
+def held() -> set[Held]:
+    """Everything that is held now. Synchronous; to be called in a Trio task."""
+    return {*_tasks(), *_threads(), *_descriptors(), *_processes(os.getpid())}
+
+
+def end_process(left: Held) -> None:
+    """Kill a process that was left behind, so that a sweep does not fill the machine."""
+    pid = left.key
+    if isinstance(pid, int):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def _tasks() -> Iterator[Held]:
+    root = trio.lowlevel.current_root_task()
+    todo = [] if root is None else [root]
+    while todo:
+        task = todo.pop()
+        yield Held("task", task, f"task {task.name}")
+        for nursery in task.child_nurseries:
+            todo.extend(nursery.child_tasks)
+
+
+def _threads() -> Iterator[Held]:
+    for thread in threading.enumerate():
+        if _IDLE.match(thread.name):
+            continue
+        yield Held("thread", thread, f"thread {thread.name}")
+
+
+def ended(left: Held) -> bool:
+    """Whether a thread that seemed to be left was about to end. Blocks for some hundredths of a second if not."""
+    if not isinstance(left.key, threading.Thread):
+        return False
+    left.key.join(_ENDING)
+    return not left.key.is_alive()
+
+
+def _descriptors() -> Iterator[Held]:
+    try:
+        names = os.listdir(_DESCRIPTORS)
+    except OSError:
+        return
+    for name in names:
+        try:
+            target = os.readlink(f"{_DESCRIPTORS}/{name}")
+        except OSError:  # that of the listing itself
+            continue
+        kind: Literal["socket", "file"] = "socket" if target.startswith("socket:") else "file"
+        yield Held(kind, (name, target), f"{target} (descriptor {name})")
+
+
+def _processes(parent: int) -> Iterator[Held]:
+    for child in _children(parent):
+        yield Held("process", child, _described(child))
+        yield from _processes(child)
+
+
+def _children(pid: int) -> Iterator[int]:
+    with suppress(OSError):
+        for thread in os.listdir(_TASKS.format(pid)):
+            with suppress(OSError), open(f"{_TASKS.format(pid)}/{thread}/children", "rb") as children:
+                yield from map(int, children.read().split())
+
+
+def _described(pid: int) -> str:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        command = ""
+    return f"process {pid} ({command or 'ended, and not waited for'})"

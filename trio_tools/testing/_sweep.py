@@ -1,0 +1,197 @@
+"""Disturbing a scenario at every point at which it can be disturbed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import attrs
+import trio
+
+from trio_tools._registry import ToolRegistry
+from trio_tools._request import ToolCall
+from trio_tools._results import INVALID_ARGUMENTS, ToolFailure
+from trio_tools._tool import FunctionBody, ToolDefinition
+from trio_tools.testing._doubles import RecordingObserver
+from trio_tools.testing._report import Breach, CancelPoint, CancelReport, Mode
+from trio_tools.testing._run import MakeCall, Runs, Scenario
+from trio_tools.testing._tracing import LineWatch
+
+__all__ = ["assert_cancel_safe", "cancel_everywhere"]
+
+_TO_BE_LOCATED = ("task-left", "thread-left", "file-left", "socket-left", "process-left", "no-checkpoint", "too-long")
+_MODES: tuple[Mode, ...] = ("cancel", "deadline", "raise")
+
+
+async def cancel_everywhere(
+    make_call: MakeCall,
+    *,
+    mode: Mode = "cancel",
+    registry: ToolRegistry | None = None,
+    check: Callable[[CancelPoint], None] | None = None,
+    code: Iterable[Callable[..., object] | ToolDefinition] = (),
+    max_steps: int = 1_000,
+    max_seconds: float = math.inf,
+    clock: Callable[[], float] = trio.current_time,
+) -> CancelReport:
+    """Run a scenario once, and then once for each of its points, disturbed there; report what was broken. ::
+
+        async def one_call(scope: trio.CancelScope) -> ToolResult:
+            return await registry.execute(ToolCall(id="c1", name="fetch", arguments={"url": url}), scope=scope)
+
+        report = await cancel_everywhere(one_call, registry=registry, code=[fetch])
+        print(report)
+        assert not report.breaches
+
+    Await it in any Trio program: a test of pytest-trio, or ``trio.run``. Under ``trio.testing.MockClock`` nothing waits
+    for real. The steps of one task are the same in each run; where several tasks can run, Trio picks the order, and
+    :func:`run_seeded` makes it pick the same ones again. One run before all others is not judged: it fills caches.
+
+    A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
+
+    Args:
+        make_call: Makes one call, or a batch, in the scope that it is given, and returns the result or results.
+        mode: What happens at each point, see :data:`Mode`.
+        registry: Where the calls are made: then each call must have exactly one result.
+        check: Looks at each run, and raises ``AssertionError`` if it does not like it.
+        code: Functions (or tools) in whose files the lines are looked for, that are to be found faulty; and whose
+            awaited calls fail, in the mode ``"raise"``. By default ``make_call``.
+        max_steps: How many steps of the scheduler may follow the disturbance. What runs on is ended by force, if it
+            comes by a line of these files again; else it is waited for, as ever.
+        max_seconds: How long one step may take, and how long the scenario may go on when it is disturbed; on ``clock``.
+        clock: By default Trio's. ``time.perf_counter`` measures code that computes.
+
+    Raises:
+        ValueError: If ``mode`` is none, or a bound is not positive.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"mode must be one of {', '.join(map(repr, _MODES))}, not {mode!r}")
+    if max_steps < 1 or not max_seconds > 0:
+        raise ValueError("max_steps and max_seconds must be positive")
+    scenario = Scenario(
+        make_call=make_call,
+        mode=mode,
+        registry=registry,
+        observer=RecordingObserver(),
+        check=check,
+        files=frozenset(map(_file_of, list(code) or [make_call])),
+        max_steps=max_steps,
+        max_seconds=max_seconds,
+        clock=clock,
+    )
+    with ExitStack() as stack:
+        if registry is not None:
+            stack.enter_context(registry.observe(scenario.observer))
+        return CancelReport(mode, tuple(await _swept(scenario)))
+
+
+async def _swept(scenario: Scenario) -> list[CancelPoint]:
+    await Runs(attrs.evolve(scenario, check=None)).once(0)  # fills caches
+    runs = Runs(scenario)
+    places: dict[str, str | None] = {}
+    undisturbed, _ = await runs.once(0)
+    points = [await _located(scenario, runs, undisturbed, places)]
+    while True:
+        await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
+        point, reached = await runs.once(len(points))
+        if not reached:
+            return points
+        points.append(await _located(scenario, runs, point, places))
+
+
+async def _located(scenario: Scenario, runs: Runs, point: CancelPoint, places: dict[str, str | None]) -> CancelPoint:
+    """The point with the lines of what needs a further run to find them; one for each rule and sweep."""
+    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _TO_BE_LOCATED}
+    if unknown - places.keys():
+        watch = LineWatch(scenario.files, scenario.clock)
+        again, _ = await runs.once(point.at, watch)
+        opened = {
+            breach.rule: where
+            for breach in again.breaches
+            for one, where in watch.opened.items()
+            if one.is_meant(breach.text)
+        }
+        found = {"no-checkpoint": watch.computed, "too-long": watch.waited or watch.computed, **opened}
+        places.update({rule: found.get(rule) for rule in unknown})
+    located = [attrs.evolve(one, where=one.where or places.get(one.rule)) for one in point.breaches]
+    return attrs.evolve(point, breaches=tuple(located))
+
+
+async def assert_cancel_safe(
+    tool: ToolDefinition,
+    arguments: object = None,
+    *,
+    modes: Iterable[Mode] = _MODES,
+    check: Callable[[CancelPoint], None] | None = None,
+    max_steps: int = 1_000,
+    max_seconds: float = math.inf,
+    clock: Callable[[], float] = trio.current_time,
+) -> None:
+    """Prove one tool cancel-safe, with these arguments. ::
+
+        async def test_fetch(autojump_clock: MockClock) -> None:
+            await assert_cancel_safe(fetch, {"url": "http://localhost:8000"})
+
+    A checkpoint, many times. What it does at each point, and all that is not told here, is told at
+    :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on something that allows that.
+
+    Args:
+        tool: The tool.
+        arguments: Parsed JSON; by default ``{}``.
+        modes: What to do to it.
+        check: As for :func:`cancel_everywhere`, like all that follows.
+        max_steps: Likewise.
+        max_seconds: Likewise.
+        clock: Likewise.
+
+    Raises:
+        AssertionError: If a rule is broken: it says which, at which line of the tool, and at which points. Also if the
+            arguments do not fit, as nothing has run then.
+    """
+    registry = ToolRegistry([tool])
+    call = ToolCall(id="call", name=tool.name, arguments={} if arguments is None else arguments)
+
+    async def make_call(scope: trio.CancelScope) -> Any:
+        return await registry.execute(call, scope=scope)
+
+    for mode in modes:
+        report = await cancel_everywhere(
+            make_call,
+            mode=mode,
+            registry=registry,
+            check=check,
+            code=[tool],
+            max_steps=max_steps,
+            max_seconds=max_seconds,
+            clock=clock,
+        )
+        first = report.points[0].results
+        if first and isinstance(first[0], ToolFailure) and first[0].error.code == INVALID_ARGUMENTS:
+            raise AssertionError(f"{tool.name} has not run: {first[0].error.message}")
+        if report.breaches:
+            raise AssertionError(_told(tool.name, report.breaches, report))
+
+
+def _told(name: str, breaches: tuple[Breach, ...], report: CancelReport) -> str:
+    return "\n".join([f"{name} is not cancel-safe:", *(f"  {one}" for one in breaches), str(report)])
+
+
+def _file_of(code: object) -> str:
+    """The file of a function's, or tool's, lines."""
+    if isinstance(code, ToolDefinition):
+        code = code.execute
+    if isinstance(code, FunctionBody):
+        code = code.function
+    while isinstance(code, functools.partial):
+        code = code.func
+    code = inspect.unwrap(code) if callable(code) else code
+    if not (inspect.isroutine(code) or inspect.isclass(code)):
+        code = type(code).__call__
+    found = getattr(inspect.unwrap(code), "__code__", None)
+    if found is None:
+        raise TypeError(f"code takes functions that are written in Python, and tools, not {code!r}")
+    return found.co_filename
