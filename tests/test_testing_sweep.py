@@ -197,6 +197,45 @@ def test_a_check_is_asked_at_each_point_and_its_failure_is_told() -> None:
     assert "not here" in breach.text
 
 
+def test_what_runs_on_when_a_call_has_failed_is_ended_by_force() -> None:
+    @tool
+    async def beats() -> str:
+        async def beat() -> None:
+            while True:  # noqa: ASYNC110 - it waits for nothing
+                await trio.sleep(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beat)
+            try:
+                await trio.sleep(5)
+            except Exception:
+                return "failed"  # and the heart still beats
+            nursery.cancel_scope.cancel()
+        return "done"
+
+    registry = ToolRegistry([beats])
+    report = swept(one_call(registry, "beats"), mode="raise", registry=registry, code=[beats], max_steps=20)
+    assert rules(report) == {"too-many-steps"}
+    assert "in test_what_runs_on" in str(report)
+
+
+def test_a_task_that_was_left_is_not_made_to_fail() -> None:
+    """Found: the next run's disturbance hit it, and with it all of Trio."""
+
+    @tool
+    async def leaves_a_task() -> None:
+        async def beat() -> None:
+            while True:  # noqa: ASYNC110 - it waits for nothing
+                await trio.sleep(0.1)
+
+        trio.lowlevel.spawn_system_task(beat)
+        await trio.sleep(1)
+
+    registry = ToolRegistry([leaves_a_task])
+    report = swept(one_call(registry, "leaves_a_task"), mode="raise", registry=registry, code=[leaves_a_task])
+    assert rules(report) == {"task-left"}
+
+
 def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
     text = str(swept(one_call(ToolRegistry([work])), code=[work]))
     first, head, undisturbed, *rows = text.splitlines()

@@ -99,15 +99,19 @@ class CancelReport:
                 found.setdefault((breach.rule, breach.where), breach)
         return tuple(found.values())
 
-    def __str__(self) -> str:
+    @property
+    def table(self) -> str:
+        """A row for each point; like ones that follow one another are one row."""
         unit = "await" if self.mode == "raise" else "step"
         rows = [(unit, "outcome", "body", "steps left", "")]
         for (outcome, body, rules), group in groupby(self.points, key=_alike):
             points = list(group)
             left = [point.steps_after for point in points]
             rows.append((_span([point.at for point in points]), outcome, body, _span(sorted({*left})), rules))
-        lines = [f"{self.mode} at each of {len(self.points) - 1} points", *_columns(rows)]
-        return "\n".join([*lines, *(f"  {breach}" for breach in self.breaches)])
+        return "\n".join([f"{self.mode} at each of {len(self.points) - 1} points", *_columns(rows)])
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"  {breach}" for breach in self.breaches), self.table])
 
 
 def _outcome(result: ToolResult) -> str:

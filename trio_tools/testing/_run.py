@@ -63,6 +63,7 @@ class _Steps(trio.abc.Instrument):
 
     def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
         self.scenario = scenario
+        self.injector: Injector = Injector(scenario.files, at, self._is_running, self._injected)
         self.steps = 0
         self.steps_after = 0  # it was disturbed
         self.longest = 0.0  # step, in seconds
@@ -86,6 +87,9 @@ class _Steps(trio.abc.Instrument):
             task = None if task.parent_nursery is None else task.parent_nursery.parent_task
         return task is not None
 
+    def _is_running(self) -> bool:
+        return self.is_ours(trio.lowlevel.current_task())
+
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         if task is not self._home and not self.is_ours(task):
             return
@@ -103,15 +107,22 @@ class _Steps(trio.abc.Instrument):
             self.endless = Breach("too-many-steps", text, self._where())
         sys.settrace(Stopper(self.scenario.files, _StoppedError))
 
-    def _disturb(self) -> None:
+    def _mark(self) -> None:
         self.disturbed, self._disturbed_when = True, self.scenario.clock()
+        if isinstance(self._watch, LineWatch):
+            self._watch.disturbed = True
+
+    def _injected(self, where: str) -> InjectedError:
+        self._mark()
+        return InjectedError(where)
+
+    def _disturb(self) -> None:
+        self._mark()
         if self.scenario.mode == "cancel":
             self._scope.cancel("cancelled by a sweep")
         else:
             self._scope.deadline = trio.current_time()
-        if isinstance(self._watch, LineWatch):  # which is set already
-            self._watch.disturbed = True
-        else:
+        if isinstance(self._watch, SwallowWatch):  # the other one is set already
             self._watch.begin(len(list(self._waiting())))
 
     def _where(self) -> str | None:
@@ -174,8 +185,7 @@ class Runs:
         swallowed = SwallowWatch(scenario.files)
         count = _Steps if scenario.max_seconds == math.inf else _TimedSteps
         steps = count(scenario, at, scope, lines or swallowed)
-        injector = Injector(scenario.files, at if scenario.mode == "raise" else 0, InjectedError)
-        with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, injector, lines)):
+        with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
             warnings.simplefilter("always", ResourceWarning)
             trio.lowlevel.add_instrument(steps)
             ended_as = await _ended(scenario, scope, steps)
@@ -189,14 +199,13 @@ class Runs:
             *_of_warnings(warned, scenario),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
-        reached = injector.reached or steps.disturbed
-        if scenario.check is not None and lines is None and (reached or at == 0):
+        if scenario.check is not None and lines is None and (steps.disturbed or at == 0):
             try:
                 scenario.check(point)
             except AssertionError as error:
                 breaches.append(Breach("check-failed", str(error), _raised_in(error, scenario)))
                 point = attrs.evolve(point, breaches=tuple(breaches))
-        return point, reached
+        return point, steps.disturbed
 
 
 def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> Trace | None:

@@ -17,7 +17,7 @@ from trio_tools._request import ToolCall
 from trio_tools._results import INVALID_ARGUMENTS, ToolFailure
 from trio_tools._tool import FunctionBody, ToolDefinition
 from trio_tools.testing._doubles import RecordingObserver
-from trio_tools.testing._report import Breach, CancelPoint, CancelReport, Mode
+from trio_tools.testing._report import CancelPoint, CancelReport, Mode
 from trio_tools.testing._run import MakeCall, Runs, Scenario
 from trio_tools.testing._tracing import LineWatch
 
@@ -61,7 +61,7 @@ async def cancel_everywhere(
         code: Functions (or tools) in whose files the lines are looked for, that are to be found faulty; and whose
             awaited calls fail, in the mode ``"raise"``. By default ``make_call``.
         max_steps: How many steps of the scheduler may follow the disturbance. What runs on is ended by force, if it
-            comes by a line of these files again; else it is waited for, as ever.
+            comes by a line of these files again. What only waits, for ever, is waited for: run tests under a timeout.
         max_seconds: How long one step may take, and how long the scenario may go on when it is disturbed; on ``clock``.
         clock: By default Trio's. ``time.perf_counter`` measures code that computes.
 
@@ -173,11 +173,7 @@ async def assert_cancel_safe(
         if first and isinstance(first[0], ToolFailure) and first[0].error.code == INVALID_ARGUMENTS:
             raise AssertionError(f"{tool.name} has not run: {first[0].error.message}")
         if report.breaches:
-            raise AssertionError(_told(tool.name, report.breaches, report))
-
-
-def _told(name: str, breaches: tuple[Breach, ...], report: CancelReport) -> str:
-    return "\n".join([f"{name} is not cancel-safe:", *(f"  {one}" for one in breaches), str(report)])
+            raise AssertionError(f"{tool.name} is not cancel-safe:\n{report}")
 
 
 def _file_of(code: object) -> str:

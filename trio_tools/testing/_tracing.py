@@ -233,30 +233,34 @@ class LineWatch(_InFiles):
 class Injector:
     """Makes the k-th call that the code of some files awaits raise, before it does anything.
 
-    Calls into this package are left alone, and so is what closes things: no code survives that.
+    Calls into this package are left alone, and so are the ends of blocks: no code survives that.
 
-    Attributes:
-        reached: Whether it came to that.
+    Args:
+        files: Those in which the calls are.
+        number: k.
+        wanted: Whether the running task is one of those to be disturbed.
+        error: Makes what is raised, of a text that says where.
     """
 
-    def __init__(self, files: frozenset[str], number: int, error: Callable[[str], BaseException]) -> None:
+    def __init__(
+        self, files: frozenset[str], number: int, wanted: Callable[[], bool], error: Callable[[str], BaseException]
+    ) -> None:
         self._files = files
+        self._wanted = wanted
         self._left = number
         self._error = error
-        self.reached = False
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         """The global trace function: it sees each call, and each time that a coroutine goes on."""
         code, around = frame.f_code, frame.f_back
-        if self.reached or around is None or not code.co_flags & inspect.CO_COROUTINE:
+        if around is None or not code.co_flags & inspect.CO_COROUTINE:
             return
         if around.f_code.co_filename not in self._files or code.co_filename.startswith(_PACKAGE):
             return
         begins = code.co_code[frame.f_lasti + 1] & 3 == 0  # the argument of RESUME: 0 at the start, 3 after an await
-        if begins and code.co_name not in _NOT_TO_FAIL:
+        if begins and code.co_name not in _NOT_TO_FAIL and self._wanted():
             self._left -= 1
             if self._left == 0:
-                self.reached = True
                 raise self._error(f"{code.co_qualname}, awaited at {location(around)}")
 
 
