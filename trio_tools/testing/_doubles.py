@@ -96,8 +96,8 @@ class GatedTool:
     """
 
     def __init__(self, name: str = "gated", value: object = None) -> None:
-        self.entered = trio.Event()
-        self.released = trio.Event()
+        self.entered: trio.Event = trio.Event()
+        self.released: trio.Event = trio.Event()
         self.arguments: list[FrozenJson] = []
         self._value = value
         self.tool: ToolDefinition = ToolDefinition(

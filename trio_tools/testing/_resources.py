@@ -55,14 +55,12 @@ def held() -> set[Held]:
     return {*_tasks(), *_threads(), *_descriptors(), *_processes(os.getpid())}
 
 
-def end_process(left: Held) -> None:
+def end_process(pid: int) -> None:
     """Kill a process that was left behind, so that a sweep does not fill the machine."""
-    pid = left.key
-    if isinstance(pid, int):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _tasks() -> Iterator[Held]:
@@ -106,7 +104,7 @@ def _descriptors() -> Iterator[Held]:
 
 def _processes(parent: int) -> Iterator[Held]:
     for child in _children(parent):
-        yield Held("process", child, _described(child))
+        yield Held("process", child, described(child))
         yield from _processes(child)
 
 
@@ -117,7 +115,7 @@ def _children(pid: int) -> Iterator[int]:
                 yield from map(int, children.read().split())
 
 
-def _described(pid: int) -> str:
+def described(pid: int) -> str:
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:

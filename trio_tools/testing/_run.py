@@ -281,8 +281,8 @@ def _of_resources(new: set[Held]) -> Iterable[Breach]:
     for left in sorted(new, key=lambda one: (one.kind, one.text)):
         if not ended(left):
             yield Breach(_RULES[left.kind], f"{left.text} is left")
-            if left.kind == "process":
-                end_process(left)
+            if isinstance(left.key, int):
+                end_process(left.key)
 
 
 def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario) -> Iterable[Breach]:

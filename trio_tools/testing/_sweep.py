@@ -51,6 +51,8 @@ async def cancel_everywhere(
     for real. The steps of one task are the same in each run; where several tasks can run, Trio picks the order, and
     :func:`run_seeded` makes it pick the same ones again. One run before all others is not judged: it fills caches.
 
+    It follows lines with :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
+
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
     Args:

@@ -1,0 +1,84 @@
+"""What a process holds, and the ends of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import trio
+
+from trio_tools.testing import _resources
+from trio_tools.testing._resources import Held, end_process, ended, held
+
+NOBODY = 2**22 + 7  # above the largest pid of Linux
+
+
+def new_since(before: set[Held]) -> list[Held]:
+    return sorted(held() - before, key=lambda one: one.kind)
+
+
+def look() -> set[Held]:
+    async def main() -> set[Held]:
+        return held()
+
+    return trio.run(main)
+
+
+@pytest.mark.trio
+async def test_what_is_opened_is_seen_and_what_is_closed_is_not() -> None:
+    before = held()
+    reader, writer = os.pipe()
+    one, other = trio.socket.socketpair()
+    kinds = [left.kind for left in new_since(before)]
+    assert kinds == ["file", "file", "socket", "socket"]
+    assert all("descriptor" in left.text for left in new_since(before))
+    os.close(reader)
+    os.close(writer)
+    one.close()
+    other.close()
+    assert new_since(before) == []
+
+
+@pytest.mark.trio
+async def test_a_process_is_seen_with_its_children_until_somebody_has_waited_for_it() -> None:
+    before = held()
+    script = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); print('.', flush=True); input()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    left = [one for one in new_since(before) if one.kind == "process"]
+    assert len(left) == 2
+    assert all(one.is_meant(f"subprocess {one.key} is still running") for one in left)
+    for one in left:
+        assert isinstance(one.key, int)
+        end_process(one.key)
+    child.communicate()
+    assert [one for one in new_since(before) if one.kind == "process"] == []
+    end_process(NOBODY)  # nothing happens
+
+
+@pytest.mark.trio
+async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
+    before, over = held(), threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    (left,) = new_since(before)
+    assert left.is_meant(f"{left.text} is left")
+    assert not ended(left)
+    over.set()
+    thread.join()
+    assert ended(left)
+    await trio.to_thread.run_sync(int)  # by a thread of Trio's cache
+    assert new_since(before) == []
+
+
+def test_a_zombie_is_told_as_such_and_where_there_is_no_proc_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "ended, and not waited for" in _resources.described(NOBODY)
+    assert any(one.kind == "file" for one in look())
+    monkeypatch.setattr(_resources, "_DESCRIPTORS", "/nowhere")
+    assert not any(one.kind in ("file", "socket") for one in look())
