@@ -48,7 +48,7 @@ async def test_a_process_is_seen_with_its_children_until_somebody_has_waited_for
     script = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); print('.', flush=True); input()"
     )
-    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220
     assert child.stdout is not None
     child.stdout.readline()
     left = [one for one in new_since(before) if one.kind == "process"]

@@ -1,162 +1,26 @@
-"""One run of a scenario: disturb it at one point, and look at what came of it."""
+"""The runs of a scenario: what came of each."""
 
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TypeAlias, cast
+from collections.abc import Iterable
+from typing import cast
 
 import attrs
 import trio
 
 from trio_tools._batch import BatchOutcome
 from trio_tools._errors import describe
-from trio_tools._registry import ToolRegistry
 from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
-from trio_tools.testing._doubles import RecordingObserver
-from trio_tools.testing._report import Breach, CancelPoint, Mode, Rule
+from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, end_process, ended, held
-from trio_tools.testing._tracing import (
-    Injector,
-    LineWatch,
-    Stopper,
-    SwallowWatch,
-    Trace,
-    location,
-    one_after_the_other,
-    traced,
-)
+from trio_tools.testing._scenario import Scenario
+from trio_tools.testing._steps import Steps, StoppedError, TimedSteps
+from trio_tools.testing._tracing import Injector, LineWatch, SwallowWatch, Trace, location, one_after_the_other, traced
 
-__all__ = ["InjectedError", "MakeCall", "Runs", "Scenario"]
-
-MakeCall: TypeAlias = Callable[[trio.CancelScope], Awaitable[ToolResult | BatchOutcome | Iterable[ToolResult]]]
-
-
-class InjectedError(Exception):
-    """What an awaited call raises in the mode ``"raise"``."""
-
-
-class _StoppedError(BaseException):
-    """Ends code that goes on and on; it is not caught by ``except Exception``."""
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Scenario:
-    """What is run, and what it is held against; see :func:`cancel_everywhere` for each."""
-
-    make_call: MakeCall
-    mode: Mode
-    registry: ToolRegistry | None
-    observer: RecordingObserver  # of that registry
-    check: Callable[[CancelPoint], None] | None
-    files: frozenset[str]
-    max_steps: int
-    max_seconds: float
-    clock: Callable[[], float]
-
-
-class _Steps(trio.abc.Instrument):
-    """Counts the steps of the running task and of all below it, disturbs them, and ends what goes on for ever."""
-
-    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
-        self.scenario = scenario
-        self.injector: Injector = Injector(scenario.files, at, self._is_running, self._injected)
-        self.steps = 0
-        self.steps_after = 0  # it was disturbed
-        self.longest = 0.0  # step, in seconds
-        self.drained = 0.0  # how long it took from the disturbance to the end
-        self.endless: Breach | None = None
-        self.disturbed = False
-        self._at = at if scenario.mode != "raise" else 0
-        self._scope = scope
-        self._watch = watch
-        self._home = trio.lowlevel.current_task()
-        self._disturbed_when = math.inf
-
-    def stop(self) -> None:
-        """The scenario is over."""
-        trio.lowlevel.remove_instrument(self)
-        if self.disturbed:
-            self.drained = self.scenario.clock() - self._disturbed_when
-
-    def is_ours(self, task: trio.lowlevel.Task | None) -> bool:
-        while task is not None and task is not self._home:
-            task = None if task.parent_nursery is None else task.parent_nursery.parent_task
-        return task is not None
-
-    def _is_running(self) -> bool:
-        return self.is_ours(trio.lowlevel.current_task())
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is not self._home and not self.is_ours(task):
-            return
-        self.steps += 1
-        if self.steps == self._at:
-            self._disturb()
-        elif self.disturbed:
-            self.steps_after += 1
-            if self.steps_after > self.scenario.max_steps:
-                self._end()
-
-    def _end(self) -> None:
-        if self.endless is None:
-            text = f"still runs {self.scenario.max_steps} steps after it was disturbed"
-            self.endless = Breach("too-many-steps", text, self._where())
-        sys.settrace(Stopper(self.scenario.files, _StoppedError))
-
-    def _mark(self) -> None:
-        self.disturbed, self._disturbed_when = True, self.scenario.clock()
-        if isinstance(self._watch, LineWatch):
-            self._watch.disturbed = True
-
-    def _injected(self, where: str) -> InjectedError:
-        self._mark()
-        return InjectedError(where)
-
-    def _disturb(self) -> None:
-        self._mark()
-        if self.scenario.mode == "cancel":
-            self._scope.cancel("cancelled by a sweep")
-        else:
-            self._scope.deadline = trio.current_time()
-        if isinstance(self._watch, SwallowWatch):  # the other one is set already
-            self._watch.begin(len(list(self._waiting())))
-
-    def _where(self) -> str | None:
-        return next(iter(self._waiting()), None)
-
-    def _waiting(self) -> Iterator[str]:
-        """The innermost line of the author's in each task that waits in one."""
-        todo = [self._home]
-        while todo:
-            task = todo.pop()
-            mine = [
-                location(frame, line)
-                for frame, line in task.iter_await_frames()
-                if frame.f_code.co_filename in self.scenario.files
-            ]
-            yield from mine[-1:]
-            for nursery in task.child_nurseries:
-                todo.extend(nursery.child_tasks)
-
-
-class _TimedSteps(_Steps):
-    """Measures each step, too."""
-
-    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
-        super().__init__(scenario, at, scope, watch)
-        self._began = scenario.clock()
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._began = self.scenario.clock()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if self.is_ours(task):
-            self.longest = max(self.longest, self.scenario.clock() - self._began)
-        super().after_task_step(task)
+__all__ = ["Runs"]
 
 
 @attrs.define
@@ -183,7 +47,7 @@ class Runs:
         scenario, scope = self._scenario, trio.CancelScope()
         scenario.observer.observed.clear()
         swallowed = SwallowWatch(scenario.files)
-        count = _Steps if scenario.max_seconds == math.inf else _TimedSteps
+        count = Steps if scenario.max_seconds == math.inf else TimedSteps
         steps = count(scenario, at, scope, lines or swallowed)
         with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
             warnings.simplefilter("always", ResourceWarning)
@@ -214,13 +78,13 @@ def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> T
     return injector if lines is None else one_after_the_other(injector, lines.trace)
 
 
-async def _ended(scenario: Scenario, scope: trio.CancelScope, steps: _Steps) -> _Ended:
+async def _ended(scenario: Scenario, scope: trio.CancelScope, steps: Steps) -> _Ended:
     ended_as = _Ended()
     try:
         with scope:
             try:
                 ended_as.answer = await scenario.make_call(scope)
-            except (Exception, SystemExit, _StoppedError) as error:  # KeyboardInterrupt is that of whoever waits for us
+            except (Exception, SystemExit, StoppedError) as error:  # KeyboardInterrupt is that of whoever waits for us
                 ended_as.error = error
             finally:
                 steps.stop()
@@ -241,7 +105,7 @@ def _results(answer: object) -> tuple[ToolResult, ...]:
 
 def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _Ended) -> Iterable[Breach]:
     error = ended_as.error
-    if error is not None and not isinstance(error, _StoppedError):
+    if error is not None and not isinstance(error, StoppedError):
         told = f"instead of a result, {type(error).__name__} came out: {describe(error).message}"
         yield Breach("no-result", told, _raised_in(error, scenario))
     elif not results and error is None:
@@ -254,7 +118,7 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
         yield Breach("no-result", f"{call!r} has none yet", call.frames()[-1] if call.frames() else None)
 
 
-def _of_steps(scenario: Scenario, steps: _Steps, swallowed: SwallowWatch, ended_as: _Ended) -> Iterable[Breach]:
+def _of_steps(scenario: Scenario, steps: Steps, swallowed: SwallowWatch, ended_as: _Ended) -> Iterable[Breach]:
     if steps.endless is not None:
         yield steps.endless
         return  # it was ended by force

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -15,10 +13,10 @@ import trio
 from trio_tools._registry import ToolRegistry
 from trio_tools._request import ToolCall
 from trio_tools._results import INVALID_ARGUMENTS, ToolFailure
-from trio_tools._tool import FunctionBody, ToolDefinition
-from trio_tools.testing._doubles import RecordingObserver
+from trio_tools._tool import ToolDefinition
 from trio_tools.testing._report import CancelPoint, CancelReport, Mode
-from trio_tools.testing._run import MakeCall, Runs, Scenario
+from trio_tools.testing._run import Runs
+from trio_tools.testing._scenario import MakeCall, Scenario, file_of
 from trio_tools.testing._tracing import LineWatch
 
 __all__ = ["assert_cancel_safe", "cancel_everywhere"]
@@ -70,17 +68,12 @@ async def cancel_everywhere(
     Raises:
         ValueError: If ``mode`` is none, or a bound is not positive.
     """
-    if mode not in _MODES:
-        raise ValueError(f"mode must be one of {', '.join(map(repr, _MODES))}, not {mode!r}")
-    if max_steps < 1 or not max_seconds > 0:
-        raise ValueError("max_steps and max_seconds must be positive")
     scenario = Scenario(
         make_call=make_call,
         mode=mode,
         registry=registry,
-        observer=RecordingObserver(),
         check=check,
-        files=frozenset(map(_file_of, list(code) or [make_call])),
+        files=frozenset(map(file_of, list(code) or [make_call])),
         max_steps=max_steps,
         max_seconds=max_seconds,
         clock=clock,
@@ -176,20 +169,3 @@ async def assert_cancel_safe(
             raise AssertionError(f"{tool.name} has not run: {first[0].error.message}")
         if report.breaches:
             raise AssertionError(f"{tool.name} is not cancel-safe:\n{report}")
-
-
-def _file_of(code: object) -> str:
-    """The file of a function's, or tool's, lines."""
-    if isinstance(code, ToolDefinition):
-        code = code.execute
-    if isinstance(code, FunctionBody):
-        code = code.function
-    while isinstance(code, functools.partial):
-        code = code.func
-    code = inspect.unwrap(code) if callable(code) else code
-    if not (inspect.isroutine(code) or inspect.isclass(code)):
-        code = type(code).__call__
-    found = getattr(inspect.unwrap(code), "__code__", None)
-    if found is None:
-        raise TypeError(f"code takes functions that are written in Python, and tools, not {code!r}")
-    return found.co_filename

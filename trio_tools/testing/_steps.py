@@ -1,0 +1,124 @@
+"""Counting the steps of a scenario, and disturbing it behind one of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import trio
+
+from trio_tools.testing._report import Breach
+from trio_tools.testing._scenario import Scenario
+from trio_tools.testing._tracing import Injector, LineWatch, Stopper, SwallowWatch, location
+
+__all__ = ["InjectedError", "Steps", "StoppedError", "TimedSteps"]
+
+
+class InjectedError(Exception):
+    """What an awaited call raises in the mode ``"raise"``."""
+
+
+class StoppedError(BaseException):
+    """Ends code that goes on and on; it is not caught by ``except Exception``."""
+
+
+class Steps(trio.abc.Instrument):
+    """Counts the steps of the running task and of all below it, disturbs them, and ends what goes on for ever."""
+
+    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
+        self.scenario = scenario
+        self.injector: Injector = Injector(scenario.files, at, self._is_running, self._injected)
+        self.steps = 0
+        self.steps_after = 0  # it was disturbed
+        self.longest = 0.0  # step, in seconds
+        self.drained = 0.0  # how long it took from the disturbance to the end
+        self.endless: Breach | None = None
+        self.disturbed = False
+        self._at = at if scenario.mode != "raise" else 0
+        self._scope = scope
+        self._watch = watch
+        self._home = trio.lowlevel.current_task()
+        self._disturbed_when = math.inf
+
+    def stop(self) -> None:
+        """The scenario is over."""
+        trio.lowlevel.remove_instrument(self)
+        if self.disturbed:
+            self.drained = self.scenario.clock() - self._disturbed_when
+
+    def is_ours(self, task: trio.lowlevel.Task | None) -> bool:
+        while task is not None and task is not self._home:
+            task = None if task.parent_nursery is None else task.parent_nursery.parent_task
+        return task is not None
+
+    def _is_running(self) -> bool:
+        return self.is_ours(trio.lowlevel.current_task())
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is not self._home and not self.is_ours(task):
+            return
+        self.steps += 1
+        if self.steps == self._at:
+            self._disturb()
+        elif self.disturbed:
+            self.steps_after += 1
+            if self.steps_after > self.scenario.max_steps:
+                self._end()
+
+    def _end(self) -> None:
+        if self.endless is None:
+            text = f"still runs {self.scenario.max_steps} steps after it was disturbed"
+            self.endless = Breach("too-many-steps", text, self._where())
+        sys.settrace(Stopper(self.scenario.files, StoppedError))
+
+    def _mark(self) -> None:
+        self.disturbed, self._disturbed_when = True, self.scenario.clock()
+        if isinstance(self._watch, LineWatch):
+            self._watch.disturbed = True
+
+    def _injected(self, where: str) -> InjectedError:
+        self._mark()
+        return InjectedError(where)
+
+    def _disturb(self) -> None:
+        self._mark()
+        if self.scenario.mode == "cancel":
+            self._scope.cancel("cancelled by a sweep")
+        else:
+            self._scope.deadline = trio.current_time()
+        if isinstance(self._watch, SwallowWatch):  # the other one is set already
+            self._watch.begin(len(list(self._waiting())))
+
+    def _where(self) -> str | None:
+        return next(iter(self._waiting()), None)
+
+    def _waiting(self) -> Iterator[str]:
+        """The innermost line of the author's in each task that waits in one."""
+        todo = [self._home]
+        while todo:
+            task = todo.pop()
+            mine = [
+                location(frame, line)
+                for frame, line in task.iter_await_frames()
+                if frame.f_code.co_filename in self.scenario.files
+            ]
+            yield from mine[-1:]
+            for nursery in task.child_nurseries:
+                todo.extend(nursery.child_tasks)
+
+
+class TimedSteps(Steps):
+    """Measures each step, too."""
+
+    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
+        super().__init__(scenario, at, scope, watch)
+        self._began = scenario.clock()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began = self.scenario.clock()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.is_ours(task):
+            self.longest = max(self.longest, self.scenario.clock() - self._began)
+        super().after_task_step(task)
