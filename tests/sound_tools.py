@@ -46,6 +46,21 @@ async def lets_cancellations_out() -> str:
 
 
 @sound
+async def raises_it_later() -> None:
+    """What was put by is raised when all is tidied up."""
+    errors: list[BaseException] = []
+    for _ in range(3):
+        try:
+            await trio.sleep(1)
+        except BaseException as error:
+            errors.append(error)
+            break
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    if errors:
+        raise errors[0]
+
+
+@sound
 async def passes_over_what_it_does_not_catch() -> str:
     """Handlers of errors, and a block behind them."""
     result = "done"

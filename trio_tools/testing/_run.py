@@ -53,12 +53,12 @@ class Runs:
             warnings.simplefilter("always", ResourceWarning)
             trio.lowlevel.add_instrument(steps)
             ended_as = await _ended(scenario, scope, steps)
-        swallowed.clear()
+        kept = swallowed.found()
         before, self._held = self._held, held()
         results = _results(ended_as.answer)
         breaches = [
             *_of_results(scenario, results, ended_as),
-            *_of_steps(scenario, steps, swallowed, ended_as),
+            *_of_steps(scenario, steps, kept, ended_as),
             *_of_resources(self._held - before),
             *_of_warnings(warned, scenario),
         ]
@@ -118,13 +118,13 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
         yield Breach("no-result", f"{call!r} has none yet", call.frames()[-1] if call.frames() else None)
 
 
-def _of_steps(scenario: Scenario, steps: Steps, swallowed: SwallowWatch, ended_as: _Ended) -> Iterable[Breach]:
+def _of_steps(scenario: Scenario, steps: Steps, kept: list[str], ended_as: _Ended) -> Iterable[Breach]:
     if steps.endless is not None:
         yield steps.endless
         return  # it was ended by force
-    for where in dict.fromkeys(swallowed.found):
+    for where in kept:
         yield Breach("swallowed", "Cancelled was caught here and not raised again", where)
-    if ended_as.swallowed and not swallowed.found:
+    if ended_as.swallowed and not kept:
         yield Breach("swallowed", "the caller's next checkpoint does not raise Cancelled")
     if steps.longest > scenario.max_seconds:
         yield Breach("no-checkpoint", f"{steps.longest:.4g} seconds in one step, without a checkpoint")

@@ -90,20 +90,17 @@ class _InFiles:
 class _Arrived:
     """A cancellation that has arrived in a frame; and the handler that has taken it, if one has."""
 
+    error: BaseException
     handler: range | None = None
 
 
 class SwallowWatch(_InFiles):
-    """Finds the ``except`` that keeps a ``Cancelled``: it ends, and has not raised.
-
-    Attributes:
-        found: Where.
-    """
+    """Finds the ``except`` that keeps a ``Cancelled``: it ends, has not raised, and nothing in the frame does later."""
 
     def __init__(self, files: frozenset[str]) -> None:
         super().__init__(files)
-        self.found: list[str] = []
         self._files = files
+        self._kept: list[tuple[BaseException, str]] = []
         self._arrived: dict[FrameType, _Arrived] = {}
         self._stacks = 0
         self._before: Any = None
@@ -117,14 +114,16 @@ class SwallowWatch(_InFiles):
     def local(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "exception":
             self._arrived.pop(frame, None)
-            if any(type(leaf) is trio.Cancelled for leaf in leaves(argument[1])):
-                self._arrived[frame] = _Arrived()
+            error: BaseException = argument[1]
+            if any(type(leaf) is trio.Cancelled for leaf in leaves(error)):
+                self._arrived[frame] = _Arrived(error)
+                self._kept = [one for one in self._kept if one[0] is not error]  # it was only put by
         elif event == "line" and (arrived := self._arrived.get(frame)) is not None:
             self._at_line(frame, arrived)
         elif event == "return" and (operation := _operation(frame)) != "YIELD_VALUE":
             arrived = self._arrived.pop(frame, None)
             if arrived is not None and arrived.handler is not None and operation.startswith("RETURN_"):
-                self._keep(frame, arrived.handler)
+                self._keep(frame, arrived.error, arrived.handler)
             if frame.f_back is None or frame.f_back.f_code.co_filename not in self._files:
                 self._stacks -= 1
                 if self._stacks == 0:
@@ -134,15 +133,18 @@ class SwallowWatch(_InFiles):
         if arrived.handler is None:
             arrived.handler = _handlers(frame.f_code.co_filename).get(frame.f_lineno)
         elif frame.f_lineno not in arrived.handler:
-            self._keep(frame, arrived.handler)
+            self._keep(frame, arrived.error, arrived.handler)
             del self._arrived[frame]
 
-    def _keep(self, frame: FrameType, handler: range) -> None:
-        self.found.append(location(frame, handler.start))
+    def _keep(self, frame: FrameType, error: BaseException, handler: range) -> None:
+        self._kept.append((error, location(frame, handler.start)))
 
-    def clear(self) -> None:
-        """Let go of all frames: they keep alive what is in them."""
+    def found(self) -> list[str]:
+        """Where. Lets go of all frames and exceptions, which keep alive what is in them."""
+        places = list(dict.fromkeys(where for _, where in self._kept))
+        self._kept.clear()
         self._arrived.clear()
+        return places
 
 
 def _operation(frame: FrameType) -> str:
