@@ -25,6 +25,9 @@ from trio_tools import (
 )
 from trio_tools.testing import CancelPoint, CancelReport, InjectedError, cancel_everywhere, run_seeded
 
+GENERATED: dict[str, Any] = {}
+exec(compile("async def work(): ...", "<nowhere>", "exec"), GENERATED)
+
 
 @tool
 async def work(number: int = 0) -> int:
@@ -249,8 +252,9 @@ def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
     ("options", "error", "told"),
     [
         ({"mode": "kill"}, ValueError, "mode must be one of 'cancel', 'deadline', 'raise', not 'kill'"),
-        ({"max_steps": 0}, ValueError, "must be positive"),
-        ({"max_seconds": 0}, ValueError, "must be positive"),
+        ({"max_steps": 0}, ValueError, "max_steps must be a positive number, not 0"),
+        ({"max_seconds": "5"}, ValueError, "max_seconds must be a positive number, not '5'"),
+        ({"code": [GENERATED["work"]]}, ValueError, "cannot be read, and without it nobody sees what is swallowed"),
         ({"code": [len]}, TypeError, "functions that are written in Python, and tools, not <built-in function len>"),
     ],
 )

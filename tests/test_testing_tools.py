@@ -103,6 +103,6 @@ def test_a_sound_tool_with_arguments_and_a_check() -> None:
     def check(point: CancelPoint) -> None:
         seen.append(point.outcome)
 
-    sweep(work, arguments={"number": 5}, modes=["deadline"], check=check)
+    sweep(work, arguments={"number": 5}, modes="deadline", check=check)
     assert seen[0] == "success"
     assert set(seen[1:]) == {"ABORTED"}

@@ -149,15 +149,22 @@ def _of_resources(new: set[Held]) -> Iterable[Breach]:
                 end_process(left.key)
 
 
+_WORDS: dict[str, Rule] = {
+    "socket": "socket-left",
+    "process": "process-left",
+    "generator": "task-left",  # Trio closes it in a task of its own
+}
+
+
 def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario) -> Iterable[Breach]:
     for one in warned:
         if not issubclass(one.category, ResourceWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
             continue
         text = str(one.message)
-        rule: Rule = "socket-left" if "socket" in text else "process-left" if "process" in text else "file-left"
+        rules: list[Rule] = [rule for word, rule in _WORDS.items() if word in text]
         known = f"{one.filename}:{one.lineno}" if one.filename in scenario.files else None
-        yield Breach(rule, f"left to the garbage collector: {text}", known)
+        yield Breach(rules[0] if rules else "file-left", f"left to the garbage collector: {text}", known)
 
 
 def _raised_in(error: BaseException, scenario: Scenario) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias, get_args
 
@@ -28,8 +29,8 @@ def _check_mode(_: object, __: attrs.Attribute[Any], mode: str) -> None:
 
 
 def _check_bound(_: object, attribute: attrs.Attribute[Any], bound: float) -> None:
-    if not bound > 0:
-        raise ValueError(f"{attribute.name} must be positive, not {bound!r}")
+    if isinstance(bound, bool) or not isinstance(bound, int | float) or not bound > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise ValueError(f"{attribute.name} must be a positive number, not {bound!r}")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -61,4 +62,8 @@ def file_of(code: object) -> str:
     found = getattr(inspect.unwrap(code), "__code__", None)
     if found is None:
         raise TypeError(f"code takes functions that are written in Python, and tools, not {code!r}")
+    if not linecache.getlines(found.co_filename):
+        raise ValueError(
+            f"the source of {code!r} cannot be read, and without it nobody sees what is swallowed: put it into a file"
+        )
     return found.co_filename

@@ -49,6 +49,8 @@ async def cancel_everywhere(
     for real. The steps of one task are the same in each run; where several tasks can run, Trio picks the order, and
     :func:`run_seeded` makes it pick the same ones again. One run before all others is not judged: it fills caches.
 
+    Files, sockets and processes are seen on Linux; a process whose parent has ended is not.
+
     It follows lines with :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
 
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
@@ -66,7 +68,9 @@ async def cancel_everywhere(
         clock: By default Trio's. ``time.perf_counter`` measures code that computes.
 
     Raises:
-        ValueError: If ``mode`` is none, or a bound is not positive.
+        ValueError: If ``mode`` is none, a bound is not positive, or ``code`` has no source that can be read.
+        TypeError: If something in ``code`` is no function that is written in Python.
+        KeyboardInterrupt: As it comes, whoever raised it.
     """
     scenario = Scenario(
         make_call=make_call,
@@ -120,7 +124,7 @@ async def assert_cancel_safe(
     tool: ToolDefinition,
     arguments: object = None,
     *,
-    modes: Iterable[Mode] = _MODES,
+    modes: Iterable[Mode] | Mode = _MODES,
     check: Callable[[CancelPoint], None] | None = None,
     max_steps: int = 1_000,
     max_seconds: float = math.inf,
@@ -137,7 +141,7 @@ async def assert_cancel_safe(
     Args:
         tool: The tool.
         arguments: Parsed JSON; by default ``{}``.
-        modes: What to do to it.
+        modes: What to do to it; one or several.
         check: As for :func:`cancel_everywhere`, like all that follows.
         max_steps: Likewise.
         max_seconds: Likewise.
@@ -153,7 +157,7 @@ async def assert_cancel_safe(
     async def make_call(scope: trio.CancelScope) -> Any:
         return await registry.execute(call, scope=scope)
 
-    for mode in modes:
+    for mode in (modes,) if isinstance(modes, str) else modes:
         report = await cancel_everywhere(
             make_call,
             mode=mode,
