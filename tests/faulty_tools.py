@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -85,23 +85,6 @@ async def leaves_a_file_to_the_collector() -> None:
     file = Path(__file__).open("rb")  # noqa: ASYNC230, SIM115 - breaks: file-left
     await trio.sleep(1)
     file.close()
-
-
-@faulty()
-async def leaves_a_generator() -> int:
-    """Not exhausted, and not closed: somebody else has to."""
-
-    async def numbers() -> AsyncGenerator[int]:
-        try:
-            yield 1
-            yield 2
-        finally:
-            await trio.sleep(1)
-
-    async for number in numbers():
-        await trio.sleep(1)
-        return number  # breaks: task-left
-    return 0
 
 
 @faulty()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,25 @@ def test_what_is_faulty_is_found_at_its_line(tool: FunctionTool[..., Any], optio
         assert f"faulty_tools.py:{line} in {tool.name}: {rule}: " in told
     assert "BROKEN" in told
     assert "undisturbed: success" in told
+
+
+def test_a_generator_that_nobody_closes_is_found_though_not_always_its_line() -> None:
+    @tool
+    async def leaves_a_generator() -> int:
+        async def numbers() -> AsyncGenerator[int]:
+            try:
+                yield 1
+                yield 2
+            finally:
+                await trio.sleep(1)
+
+        async for number in numbers():
+            await trio.sleep(1)
+            return number
+        return 0  # pragma: no cover - there is a number
+
+    with pytest.raises(AssertionError, match=r"task-left: .*Async generator"):
+        sweep(leaves_a_generator)
 
 
 REAL = {"reads_a_file", "talks_to_itself", "runs_a_process", "works_in_a_thread", "is_a_thread", "replaces_a_file"}

@@ -1,7 +1,7 @@
 """What this process holds: tasks, threads, descriptors, child processes. Two looks, compared, show what was left.
 
-Descriptors and processes are read from ``/proc``, on Linux; elsewhere these two are not seen. Of processes, our children
-and theirs are: one whose parent has ended is nobody's.
+Descriptors and processes are read from ``/proc``, on Linux; elsewhere these two are not seen. Of processes, our
+children and theirs are: one whose parent has ended is nobody's.
 """
 
 from __future__ import annotations

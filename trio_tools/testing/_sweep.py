@@ -48,10 +48,8 @@ async def cancel_everywhere(
     Await it in any Trio program: a test of pytest-trio, or ``trio.run``. Under ``trio.testing.MockClock`` nothing waits
     for real. The steps of one task are the same in each run; where several tasks can run, Trio picks the order, and
     :func:`run_seeded` makes it pick the same ones again. One run before all others is not judged: it fills caches.
-
-    Files, sockets and processes are seen on Linux; a process whose parent has ended is not.
-
-    It follows lines with :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
+    Files, sockets and processes are seen on Linux; a process whose parent has ended is not. Lines are followed with
+    :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
 
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
