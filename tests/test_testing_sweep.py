@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,14 @@ from trio_tools import (
     run_batch,
     tool,
 )
-from trio_tools.testing import CancelPoint, CancelReport, InjectedError, cancel_everywhere, run_seeded
+from trio_tools.testing import (
+    CancelPoint,
+    CancelReport,
+    InjectedError,
+    assert_cancel_safe,
+    cancel_everywhere,
+    run_seeded,
+)
 
 GENERATED: dict[str, Any] = {}
 exec(compile("async def work(): ...", "<nowhere>", "exec"), GENERATED)
@@ -333,3 +341,39 @@ async def test_a_cancellation_from_outside_ends_a_sweep(autojump_clock: trio.tes
         raise AssertionError("it must not get here")  # pragma: no cover
     assert scope.cancelled_caught
     assert registry.outstanding() == ()
+
+
+@pytest.mark.trio
+async def test_what_others_do_in_the_same_program_is_not_the_tools(nursery: trio.Nursery) -> None:
+    """Found: a server in the test's own nursery, whose tasks and sockets end a little later than the call."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async with stream:
+            with suppress(trio.BrokenResourceError):
+                async for data in stream:
+                    await stream.send_all(data)
+
+    listeners: list[trio.SocketListener] = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+    port: int = listeners[0].socket.getsockname()[1]
+
+    @tool
+    async def fetch() -> str:
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        try:
+            await stream.send_all(b"hello")
+            return bytes(await stream.receive_some(5)).decode()
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    await assert_cancel_safe(fetch)
+
+    @tool
+    async def leaves_its_connection() -> None:
+        kept.append(await trio.open_tcp_stream("127.0.0.1", port))
+
+    kept: list[trio.SocketStream] = []
+    with pytest.raises(AssertionError, match=r"in test_what_others_do.*socket-left"):
+        await assert_cancel_safe(leaves_its_connection, modes="cancel")
+    for stream in kept:
+        await stream.aclose()
+    nursery.cancel_scope.cancel()

@@ -32,6 +32,9 @@ class _Ended:
     swallowed: bool = False
 
 
+_STEPS_FOR_OTHERS = 10
+
+
 class Runs:
     """The runs of one scenario, one after the other."""
 
@@ -54,12 +57,13 @@ class Runs:
             trio.lowlevel.add_instrument(steps)
             ended_as = await _ended(scenario, scope, steps)
         kept = swallowed.found()
-        before, self._held = self._held, held()
+        new = await self._new()
         results = _results(ended_as.answer)
         breaches = [
             *_of_results(scenario, results, ended_as),
             *_of_steps(scenario, steps, kept, ended_as),
-            *_of_resources(self._held - before),
+            *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
+            *_of_resources(new),
             *_of_warnings(warned, scenario),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
@@ -67,9 +71,19 @@ class Runs:
             try:
                 scenario.check(point)
             except AssertionError as error:
-                breaches.append(Breach("check-failed", str(error), _raised_in(error, scenario)))
+                breaches.append(Breach("check-failed", str(error), _raised_in(error)))
                 point = attrs.evolve(point, breaches=tuple(breaches))
         return point, steps.disturbed
+
+    async def _new(self) -> set[Held]:
+        """What is held and was not. Others, such as a server in this program, get some steps to close theirs."""
+        before, self._held = self._held, held()
+        for _ in range(_STEPS_FOR_OTHERS):
+            if not any(one.kind in ("file", "socket") for one in self._held - before):
+                break
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            self._held = held()
+        return {one for one in self._held - before if one.kind != "task"}
 
 
 def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> Trace | None:
@@ -107,7 +121,7 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
     error = ended_as.error
     if error is not None and not isinstance(error, StoppedError):
         told = f"instead of a result, {type(error).__name__} came out: {describe(error).message}"
-        yield Breach("no-result", told, _raised_in(error, scenario))
+        yield Breach("no-result", told, _raised_in(error, scenario.files))
     elif not results and error is None:
         yield Breach("no-result", f"the scenario returned {ended_as.answer!r}, and no ToolResult")
     told_of = [one.execution for one in scenario.observer.observed]
@@ -133,7 +147,6 @@ def _of_steps(scenario: Scenario, steps: Steps, kept: list[str], ended_as: _Ende
 
 
 _RULES: dict[str, Rule] = {
-    "task": "task-left",
     "thread": "thread-left",
     "file": "file-left",
     "socket": "socket-left",
@@ -167,11 +180,11 @@ def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario) -> I
         yield Breach(rules[0] if rules else "file-left", f"left to the garbage collector: {text}", known)
 
 
-def _raised_in(error: BaseException, scenario: Scenario) -> str | None:
-    """The innermost line of the author's that an exception passed."""
+def _raised_in(error: BaseException, files: frozenset[str] | None = None) -> str | None:
+    """The innermost line, of these files, that an exception passed."""
     traceback, found = error.__traceback__, None
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename in scenario.files:
+        if files is None or traceback.tb_frame.f_code.co_filename in files:
             found = location(traceback.tb_frame, traceback.tb_lineno)
         traceback = traceback.tb_next
     return found

@@ -39,7 +39,9 @@ class Steps(trio.abc.Instrument):
         self._scope = scope
         self._watch = watch
         self._home = trio.lowlevel.current_task()
+        self._around = frozenset(self._home.child_nurseries)  # opened before: what runs in them is not ours
         self._disturbed_when = math.inf
+        self.spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
 
     def stop(self) -> None:
         """The scenario is over."""
@@ -49,8 +51,20 @@ class Steps(trio.abc.Instrument):
 
     def is_ours(self, task: trio.lowlevel.Task | None) -> bool:
         while task is not None and task is not self._home:
-            task = None if task.parent_nursery is None else task.parent_nursery.parent_task
+            nursery = task.parent_nursery
+            task = None if nursery is None or nursery in self._around else nursery.parent_task
         return task is not None
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        try:
+            spawner = trio.lowlevel.current_task()
+        except RuntimeError:  # the run loop
+            return
+        if spawner in self.spawned or self.is_ours(spawner):
+            self.spawned.add(task)
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        self.spawned.discard(task)
 
     def _is_running(self) -> bool:
         return self.is_ours(trio.lowlevel.current_task())
@@ -105,7 +119,8 @@ class Steps(trio.abc.Instrument):
             ]
             yield from mine[-1:]
             for nursery in task.child_nurseries:
-                todo.extend(nursery.child_tasks)
+                if nursery not in self._around:
+                    todo.extend(nursery.child_tasks)
 
 
 class TimedSteps(Steps):

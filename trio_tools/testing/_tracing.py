@@ -30,7 +30,8 @@ Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 
 _PACKAGE = str(Path(__file__).parents[1])
 _CATCHES_ALL = frozenset({"BaseException", "BaseExceptionGroup", "Cancelled"})
-_NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "aclose"})  # of a block, or of what is closed: none fails cleanly
+# Of a block, or of what is closed: none of them can fail cleanly.
+_NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "aclose", "aclose_forcefully"})
 
 
 def one_after_the_other(first: Trace, second: Trace) -> Trace:
