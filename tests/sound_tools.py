@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import trio
+import trio.lowlevel
 
 from trio_tools import FunctionTool, ToolRun, tool
 
@@ -101,6 +102,36 @@ async def reads_a_file() -> int:
     """Closed whatever happens."""
     async with await trio.open_file(__file__) as file:
         return len(await file.read())
+
+
+@sound
+async def enters_one_after_the_other() -> int:
+    """A stack of contexts."""
+    async with AsyncExitStack() as stack:
+        file = await stack.enter_async_context(await trio.open_file(__file__))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        nursery.start_soon(trio.sleep, 0)
+        return len(await file.read())
+
+
+@asynccontextmanager
+async def _connection() -> AsyncGenerator[trio.SocketStream]:
+    one, other = trio.socket.socketpair()
+    try:
+        yield trio.SocketStream(one)
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.lowlevel.checkpoint()
+        one.close()
+        other.close()
+
+
+@sound
+async def closes_after_a_wait() -> None:
+    """What it awaits while it cleans up does not fail."""
+    async with _connection() as connection:
+        await connection.send_all(b"hello")
+        await trio.lowlevel.checkpoint()
 
 
 @sound

@@ -72,7 +72,10 @@ def test_a_generator_that_nobody_closes_is_found_though_not_always_its_line() ->
         sweep(leaves_a_generator)
 
 
-REAL = {"reads_a_file", "talks_to_itself", "runs_a_process", "works_in_a_thread", "is_a_thread", "replaces_a_file"}
+REAL = {
+    "reads_a_file", "talks_to_itself", "runs_a_process", "works_in_a_thread", "is_a_thread", "replaces_a_file",
+    "enters_one_after_the_other", "closes_after_a_wait",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("tool", SOUND, ids=[tool.name for tool in SOUND])

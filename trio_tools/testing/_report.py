@@ -14,7 +14,7 @@ __all__ = ["Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
 
 Mode: TypeAlias = Literal["cancel", "deadline", "raise"]
 """What happens at the k-th point: the caller is cancelled, its deadline passes (both after the k-th step of the
-scheduler), or the k-th call that the code awaits raises :class:`InjectedError`."""
+scheduler), or the k-th call that the code awaits raises :class:`InjectedError`. Calls that clean up do not."""
 
 Rule: TypeAlias = Literal[
     "no-result",

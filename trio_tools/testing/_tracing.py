@@ -31,7 +31,7 @@ Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 _PACKAGE = str(Path(__file__).parents[1])
 _CATCHES_ALL = frozenset({"BaseException", "BaseExceptionGroup", "Cancelled"})
 # Of a block, or of what is closed: none of them can fail cleanly.
-_NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "aclose", "aclose_forcefully"})
+_NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "enter_async_context", "aclose", "aclose_forcefully"})
 
 
 def one_after_the_other(first: Trace, second: Trace) -> Trace:
@@ -154,14 +154,29 @@ def _operation(frame: FrameType) -> str:
 
 
 @functools.cache
+def _nodes(filename: str) -> tuple[ast.AST, ...]:
+    try:
+        return tuple(ast.walk(ast.parse("".join(linecache.getlines(filename)))))
+    except SyntaxError:
+        return ()
+
+
+@functools.cache
+def _lines_of_cleaning_up(filename: str) -> frozenset[int]:
+    """Those of all handlers and ``finally`` blocks in a file."""
+    found: set[int] = set()
+    for node in _nodes(filename):
+        blocks = node.finalbody if isinstance(node, ast.Try | ast.TryStar) else []
+        for one in [*blocks, *([node] if isinstance(node, ast.ExceptHandler) else [])]:
+            found.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    return frozenset(found)
+
+
+@functools.cache
 def _handlers(filename: str) -> dict[int, range]:
     """By its first line: the lines of each handler in a file that catches ``Cancelled``."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except SyntaxError:
-        return {}
     found: dict[int, range] = {}
-    for node in ast.walk(tree):
+    for node in _nodes(filename):
         if isinstance(node, ast.ExceptHandler) and _takes_cancelled(node.type):
             found[node.lineno] = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         elif isinstance(node, ast.With | ast.AsyncWith) and any(_suppresses(item.context_expr) for item in node.items):
@@ -236,7 +251,8 @@ class LineWatch(_InFiles):
 class Injector:
     """Makes the k-th call that the code of some files awaits raise, before it does anything.
 
-    Calls into this package are left alone, and so are the ends of blocks: no code survives that.
+    Calls into this package are left alone, and so are those that clean up, in handlers, ``finally`` blocks and at the
+    ends of blocks: no code survives that.
 
     Args:
         files: Those in which the calls are.
@@ -261,10 +277,19 @@ class Injector:
         if around.f_code.co_filename not in self._files or code.co_filename.startswith(_PACKAGE):
             return
         begins = code.co_code[frame.f_lasti + 1] & 3 == 0  # the argument of RESUME: 0 at the start, 3 after an await
-        if begins and code.co_name not in _NOT_TO_FAIL and self._wanted():
+        if begins and code.co_name not in _NOT_TO_FAIL and not self._cleans_up(around) and self._wanted():
             self._left -= 1
             if self._left == 0:
                 raise self._error(f"{code.co_qualname}, awaited at {location(around)}")
+
+    def _cleans_up(self, frame: FrameType | None) -> bool:
+        """Whether the code of the files is, here or further out, on a line that cleans up."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name in self._files and frame.f_lineno in _lines_of_cleaning_up(name):
+                return True
+            frame = frame.f_back
+        return False
 
 
 class Stopper:
