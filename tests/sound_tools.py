@@ -47,6 +47,17 @@ async def lets_cancellations_out() -> str:
 
 
 @sound
+async def raises_again_in_a_block() -> str:
+    """Behind the handler comes the end of a block."""
+    async with trio.Lock():
+        try:
+            await trio.sleep(1)
+        except BaseException:
+            raise
+    return "done"
+
+
+@sound
 async def raises_it_later() -> None:
     """What was put by is raised when all is tidied up."""
     errors: list[BaseException] = []

@@ -131,7 +131,9 @@ class SwallowWatch(_InFiles):
                     sys.settrace(self._before)
 
     def _at_line(self, frame: FrameType, arrived: _Arrived) -> None:
-        if arrived.handler is None:
+        if frame.f_lineno in _lines_that_raise_again(frame.f_code.co_filename):
+            del self._arrived[frame]  # of a bare ``raise`` Python tells no trace function
+        elif arrived.handler is None:
             arrived.handler = _handlers(frame.f_code.co_filename).get(frame.f_lineno)
         elif frame.f_lineno not in arrived.handler:
             self._keep(frame, arrived.error, arrived.handler)
@@ -170,6 +172,11 @@ def _lines_of_cleaning_up(filename: str) -> frozenset[int]:
         for one in [*blocks, *([node] if isinstance(node, ast.ExceptHandler) else [])]:
             found.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
     return frozenset(found)
+
+
+@functools.cache
+def _lines_that_raise_again(filename: str) -> frozenset[int]:
+    return frozenset(node.lineno for node in _nodes(filename) if isinstance(node, ast.Raise) and node.exc is None)
 
 
 @functools.cache
