@@ -14,6 +14,7 @@ import trio.testing
 from trio_tools import (
     Ask,
     BeforeDecision,
+    OutstandingCall,
     ToolCall,
     ToolExecution,
     ToolFailure,
@@ -116,6 +117,26 @@ async def test_stalled_calls_are_reported_once_and_then_at_doubling_intervals(
     assert times == [15, 20, 30, 50]  # 5, 10, 20 and 40 seconds behind the cancellation
     assert "call 'c1' to stubborn was cancelled 5 seconds ago and still runs, in stage body" in caplog.messages[0]
     assert "in stubborn" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("cancelled_at", [0.0, -math.inf])
+@pytest.mark.trio
+async def test_a_call_that_was_cancelled_at_the_beginning_of_time_is_reported(
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    cancelled_at: float,
+) -> None:
+    """Found: no time and time zero were one, and of a scope that nobody saw fire the time is not known."""
+    monkeypatch.setattr(OutstandingCall, "cancelled_at", cancelled_at)
+    registry = ToolRegistry([stubborn])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(report_stalled_calls, registry)
+        with trio.move_on_after(1) as scope:
+            await registry.execute(ToolCall(id="c1", name="stubborn"), scope=scope)
+        nursery.cancel_scope.cancel()
+    assert len(caplog.messages) == 4
+    assert "was cancelled 5 seconds ago" in caplog.messages[0]
 
 
 @pytest.mark.trio

@@ -40,16 +40,17 @@ async def report_stalled_calls(
     task_status.started()
     while True:
         now = trio.current_time()
-        stalled = {call.execution.token: call for call in registry.outstanding() if call.cancelled_at is not None}
-        patience = {token: patience.get(token, after) for token in stalled}
-        for token, call in stalled.items():
-            since = now - (call.cancelled_at or now)
-            if since >= patience[token]:
-                _warn(call, since)
-                while patience[token] <= since:
+        calls = [(call, at) for call in registry.outstanding() if (at := call.cancelled_at) is not None]
+        patience = {call.execution.token: patience.get(call.execution.token, after) for call, _ in calls}
+        due = now + after  # what is cancelled meanwhile is not due before
+        for call, cancelled_at in calls:
+            token, since = call.execution.token, max(cancelled_at, call.started_at)
+            if now - since >= patience[token]:
+                _warn(call, now - since)
+                while patience[token] <= now - since:
                     patience[token] *= 2
-        due = [(call.cancelled_at or now) + patience[token] for token, call in stalled.items()]
-        await trio.sleep_until(min([now + after, *due]))  # what is cancelled meanwhile is not due before
+            due = min(due, since + patience[token])
+        await trio.sleep_until(due)
 
 
 def _warn(call: OutstandingCall, since: float) -> None:
