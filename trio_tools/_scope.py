@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import trio
 
-from ._tasks import runs_inside, runs_within
+from ._tasks import is_inside, runs_within
 from ._watcher import Watcher
 
 __all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "expired"]
@@ -211,9 +211,10 @@ class LiveScope:
     def encloses(self) -> bool:
         """Whether the running task is one of this call's, so that cancelling the call would reach what it awaits."""
         state = self._state
-        if state.inside is not None and runs_inside(*state.inside):
+        task = trio.lowlevel.current_task()
+        if state.inside is not None and is_inside(task, *state.inside):
             return True
-        return trio.lowlevel.current_task() in state.visitors or (state.own is not None and runs_within(state.own))
+        return task in state.visitors or (state.own is not None and runs_within(state.own))
 
     @property
     def cancel_called(self) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import attrs
 
 from trio_tools._results import ToolResult
 
-__all__ = ["Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
+__all__ = ["MODES", "Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
 
 Mode: TypeAlias = Literal["cancel", "deadline", "raise"]
 """What happens at the k-th point: the caller is cancelled, its deadline passes (both after the k-th step of the
 scheduler), or the k-th call that the code awaits raises :class:`InjectedError`. Calls that clean up do not."""
+
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 Rule: TypeAlias = Literal[
     "no-result",
@@ -58,7 +60,7 @@ class CancelPoint:
     Attributes:
         at: The step, or the awaited call, at which it was disturbed; 0: it was not.
         results: What the calls gave back.
-        steps_after: Steps of the scheduler from there to the end; ``None`` if nothing counts them.
+        steps_after: Steps of the scheduler from there to the end; 0 if it was not disturbed.
         breaches: What was wrong.
     """
 

@@ -18,7 +18,7 @@ from typing import Literal
 import attrs
 import trio
 
-__all__ = ["Held", "end_process", "held"]
+__all__ = ["Held", "described", "end_process", "ended", "held"]
 
 _DESCRIPTORS = "/proc/self/fd"
 _TASKS = "/proc/{}/task"

@@ -6,7 +6,7 @@ import functools
 import inspect
 import linecache
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import attrs
 import trio
@@ -16,7 +16,7 @@ from trio_tools._registry import ToolRegistry
 from trio_tools._results import ToolResult
 from trio_tools._tool import FunctionBody, ToolDefinition
 from trio_tools.testing._doubles import RecordingObserver
-from trio_tools.testing._report import CancelPoint, Mode
+from trio_tools.testing._report import MODES, CancelPoint, Mode
 
 __all__ = ["MakeCall", "Scenario", "file_of"]
 
@@ -24,8 +24,8 @@ MakeCall: TypeAlias = Callable[[trio.CancelScope], Awaitable[ToolResult | BatchO
 
 
 def _check_mode(_: object, __: attrs.Attribute[Any], mode: str) -> None:
-    if mode not in get_args(Mode):
-        raise ValueError(f"mode must be one of {', '.join(map(repr, get_args(Mode)))}, not {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(map(repr, MODES))}, not {mode!r}")
 
 
 def _check_bound(_: object, attribute: attrs.Attribute[Any], bound: float) -> None:

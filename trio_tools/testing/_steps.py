@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import trio
 
+from trio_tools._tasks import is_inside
 from trio_tools.testing._report import Breach
 from trio_tools.testing._scenario import Scenario
 from trio_tools.testing._tracing import Injector, LineWatch, Stopper, SwallowWatch, location
@@ -39,7 +40,7 @@ class Steps(trio.abc.Instrument):
         self._scope = scope
         self._watch = watch
         self._home = trio.lowlevel.current_task()
-        self._around = frozenset(self._home.child_nurseries)  # opened before: what runs in them is not ours
+        self._depth = len(self._home.child_nurseries)  # opened before: what runs in them is not ours
         self._disturbed_when = math.inf
         self.spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
 
@@ -49,11 +50,8 @@ class Steps(trio.abc.Instrument):
         if self.disturbed:
             self.drained = self.scenario.clock() - self._disturbed_when
 
-    def is_ours(self, task: trio.lowlevel.Task | None) -> bool:
-        while task is not None and task is not self._home:
-            nursery = task.parent_nursery
-            task = None if nursery is None or nursery in self._around else nursery.parent_task
-        return task is not None
+    def is_ours(self, task: trio.lowlevel.Task) -> bool:
+        return is_inside(task, self._home, self._depth)
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         try:
@@ -70,7 +68,7 @@ class Steps(trio.abc.Instrument):
         return self.is_ours(trio.lowlevel.current_task())
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is not self._home and not self.is_ours(task):
+        if not self.is_ours(task):
             return
         self.steps += 1
         if self.steps == self._at:
@@ -118,9 +116,8 @@ class Steps(trio.abc.Instrument):
                 if frame.f_code.co_filename in self.scenario.files
             ]
             yield from mine[-1:]
-            for nursery in task.child_nurseries:
-                if nursery not in self._around:
-                    todo.extend(nursery.child_tasks)
+            for nursery in task.child_nurseries[self._depth if task is self._home else 0 :]:
+                todo.extend(nursery.child_tasks)
 
 
 class TimedSteps(Steps):

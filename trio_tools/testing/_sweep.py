@@ -14,7 +14,7 @@ from trio_tools._registry import ToolRegistry
 from trio_tools._request import ToolCall
 from trio_tools._results import INVALID_ARGUMENTS, ToolFailure
 from trio_tools._tool import ToolDefinition
-from trio_tools.testing._report import CancelPoint, CancelReport, Mode
+from trio_tools.testing._report import MODES, CancelPoint, CancelReport, Mode
 from trio_tools.testing._run import Runs
 from trio_tools.testing._scenario import MakeCall, Scenario, file_of
 from trio_tools.testing._tracing import LineWatch
@@ -22,7 +22,6 @@ from trio_tools.testing._tracing import LineWatch
 __all__ = ["assert_cancel_safe", "cancel_everywhere"]
 
 _TO_BE_LOCATED = ("task-left", "thread-left", "file-left", "socket-left", "process-left", "no-checkpoint", "too-long")
-_MODES: tuple[Mode, ...] = ("cancel", "deadline", "raise")
 
 
 async def cancel_everywhere(
@@ -122,7 +121,7 @@ async def assert_cancel_safe(
     tool: ToolDefinition,
     arguments: object = None,
     *,
-    modes: Iterable[Mode] | Mode = _MODES,
+    modes: Iterable[Mode] | Mode = MODES,
     check: Callable[[CancelPoint], None] | None = None,
     max_steps: int = 1_000,
     max_seconds: float = math.inf,
