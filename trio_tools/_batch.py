@@ -12,7 +12,7 @@ from ._callbacks import Told
 from ._content import Context
 from ._control import BatchControl
 from ._order import Order
-from ._registry import ToolRegistry
+from ._registry import ToolRegistry, is_unentered
 from ._request import ToolCall
 from ._results import ToolResult, ToolSuccess
 from ._scheduler import Batch
@@ -99,7 +99,7 @@ def prepared(order: Order, told: Told) -> Batch:
 @trio.lowlevel.enable_ki_protection
 async def drive(batch: Batch, scope: ScopeView) -> BatchOutcome:
     """Run a batch; if nobody has entered the scope, in that. What is to be raised is in ``batch.failure``."""
-    if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
+    if is_unentered(scope):
         with scope:
             await batch.run()
     else:

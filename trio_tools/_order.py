@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
-import trio
 
 from ._control import BatchControl
-from ._registry import ToolRegistry, deadline_in_reach
+from ._registry import ToolRegistry, deadline_in_reach, is_unentered
 from ._request import ToolCall
 from ._scope import ScopeView
 
@@ -51,7 +50,7 @@ def _check_control(_: object, __: attrs.Attribute[Any], control: object) -> None
 
 
 def _check_scope(_: object, __: attrs.Attribute[Any], scope: ScopeView) -> None:
-    if not isinstance(scope, trio.CancelScope) or scope.is_relative is None:  # else the batch enters it
+    if not is_unentered(scope):  # else the batch enters it
         deadline_in_reach(scope)
 
 

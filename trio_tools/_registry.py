@@ -6,7 +6,7 @@ import difflib
 import inspect
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import attrs
 import trio
@@ -224,7 +224,7 @@ class ToolRegistry:
             RuntimeError: If an entered scope does not reach this ``await``: it would cancel nothing. Nothing has run.
             BaseException: ``KeyboardInterrupt`` and the like, once the call is settled and its result published.
         """
-        if isinstance(scope, trio.CancelScope) and scope.is_relative is not None:
+        if is_unentered(scope):
             with scope:
                 return await self.execute(call, scope=scope)
         one = self.admit(call, scope, deadline=deadline_in_reach(scope))
@@ -305,6 +305,11 @@ class ToolRegistry:
             approver=next((one.approver for one in nearest if one.approver is not None), None),
             thread_limiter=next((one.thread_limiter for one in nearest if one.thread_limiter is not None), None),
         )
+
+
+def is_unentered(scope: ScopeView) -> TypeGuard[trio.CancelScope]:
+    """Whether it is a scope that nobody has entered: then it is entered for the length of a call, or a batch."""
+    return isinstance(scope, trio.CancelScope) and scope.is_relative is not None
 
 
 def deadline_in_reach(scope: ScopeView) -> float:
