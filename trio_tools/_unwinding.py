@@ -50,8 +50,9 @@ def unwind(error: BaseException, *, below: FrameType | None = None) -> Unwound:
             it was cleaning up after, which then is only on the ``__context__`` chain.
     """
     if type(error) is trio.Cancelled and error.__context__ is None:  # by far the commonest
+        with _catching():
+            raise error
         reason = error.reason
-        _give_cancellation_to_a_scope(error)
         del error  # its traceback holds this frame
         return Unwound(cancelled=True, reason=reason)
     cancelled = [leaf for leaf in leaves(error) if type(leaf) is trio.Cancelled]
@@ -75,10 +76,14 @@ def as_one(interrupts: tuple[BaseException, ...]) -> BaseException:
     return interrupts[0] if len(interrupts) == 1 else BaseExceptionGroup("several interrupts", interrupts)
 
 
+def _catching() -> trio.CancelScope:
+    """A scope that catches each ``Cancelled`` passing out of it: its deadline, long ago, is what cancels it."""
+    return trio.CancelScope(shield=True, deadline=-math.inf)
+
+
 def _give_cancellation_to_a_scope(error: BaseException) -> BaseException | None:
     try:
-        # The deadline is what cancels it; it is there for what passes out of it.
-        with trio.CancelScope(shield=True, deadline=-math.inf):  # noqa: ASYNC100
+        with _catching():
             raise error
     except BaseException as rest:  # by now free of Cancelled
         return rest

@@ -25,7 +25,11 @@ def look(scope: trio.CancelScope) -> float | None:
     """
     own = scope.deadline
     if own == math.inf:
-        seen = _seen_with(_AFTER_ALL_TIME, scope, own)
+        scope.deadline = _AFTER_ALL_TIME
+        try:
+            seen = trio.current_effective_deadline()
+        finally:
+            scope.deadline = own
         if seen == _AFTER_ALL_TIME:
             return math.inf  # it is the only one with a deadline
         if seen == math.inf:
@@ -33,15 +37,12 @@ def look(scope: trio.CancelScope) -> float | None:
     in_force = trio.current_effective_deadline()
     if in_force == -math.inf:
         return in_force  # cancelled, by whatever scope: there is nothing left that could fail to arrive
-    return in_force if _seen_with(_BEFORE_ALL_TIME, scope, own) == _BEFORE_ALL_TIME else None
-
-
-def _seen_with(deadline: float, scope: trio.CancelScope, own: float) -> float:
-    scope.deadline = deadline
+    scope.deadline = _BEFORE_ALL_TIME
     try:
-        return trio.current_effective_deadline()
+        seen = trio.current_effective_deadline()
     finally:
         scope.deadline = own
+    return in_force if seen == _BEFORE_ALL_TIME else None
 
 
 class Watcher:

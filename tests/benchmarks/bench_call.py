@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable
 
 import trio
 import trio.testing
-from measuring import Measure, medians, run
+from measuring import Measure, collected, medians, run
 
 from trio_tools import ToolCall, ToolDispatch, ToolRegistry, ToolResult, ToolRun, tool
 
 OPERATIONS = 200  # in one round
 ROUNDS = 60
 IN_FLIGHT = 10_000
+CANCELLATIONS = 15  # of them all
 
 
 async def work() -> None:
@@ -118,8 +119,8 @@ async def scheduling_per_call(scope: trio.CancelScope) -> list[Measure]:
     return measures
 
 
-async def cancelled_after(work: Callable[[trio.CancelScope], Awaitable[object]]) -> tuple[float, int]:
-    """Seconds from the cancellation of ``IN_FLIGHT`` waiting tasks to the end of the last, and bytes for each."""
+async def in_flight(work: Callable[[trio.CancelScope], Awaitable[object]]) -> int:
+    """Bytes for each of ``IN_FLIGHT`` waiting tasks."""
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -130,12 +131,20 @@ async def cancelled_after(work: Callable[[trio.CancelScope], Awaitable[object]])
         gc.collect()
         size = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        gc.disable()  # as timeit does: a collection costs by what is alive, not by what is measured
-        began = time.perf_counter()
         nursery.cancel_scope.cancel()
-    seconds = time.perf_counter() - began
-    gc.enable()
-    return seconds, size // IN_FLIGHT
+    return size // IN_FLIGHT
+
+
+async def cancelled_after(work: Callable[[trio.CancelScope], Awaitable[object]]) -> float:
+    """Seconds from the cancellation of ``IN_FLIGHT`` waiting tasks to the end of the last."""
+    with collected():
+        async with trio.open_nursery() as nursery:
+            for _ in range(IN_FLIGHT):
+                nursery.start_soon(work, nursery.cancel_scope)
+            await trio.testing.wait_all_tasks_blocked()
+            began = time.perf_counter()
+            nursery.cancel_scope.cancel()
+        return time.perf_counter() - began
 
 
 async def ten_thousand_in_flight() -> list[Measure]:
@@ -149,15 +158,14 @@ async def ten_thousand_in_flight() -> list[Measure]:
         result = await registry.execute(call, scope=scope)
         assert result.is_error is True
 
+    size = await in_flight(one_call)
     seconds: dict[str, list[float]] = {"bare": [], "calls": []}
-    sizes: dict[str, int] = {}
-    for _ in range(7):
+    for _ in range(CANCELLATIONS):
         for name, work in {"bare": bare, "calls": one_call}.items():
-            took, sizes[name] = await cancelled_after(work)
-            seconds[name].append(took)
+            seconds[name].append(await cancelled_after(work))
     ratio = statistics.median(seconds["calls"]) / statistics.median(seconds["bare"])
     return [
-        Measure("10,000 in flight: bytes of a call, its task included", sizes["calls"], 12 * 1024, "bytes"),
+        Measure("10,000 in flight: bytes of a call, its task included", size, 12 * 1024, "bytes"),
         Measure("10,000 in flight: cancel to the last result, to bare tasks", ratio, 4),
     ]
 

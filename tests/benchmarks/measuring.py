@@ -6,9 +6,11 @@ Machines differ and are never quiet; a ratio of medians of many short, interleav
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import attrs
 import trio
@@ -33,6 +35,17 @@ class Measure:
         return f"{self.name:62} {self.value:10.2f} {self.unit:6} bound {self.bound:8.2f} {self.unit:6} {verdict}"
 
 
+@contextlib.contextmanager
+def collected() -> Iterator[None]:
+    """Have the garbage collected before, and not within, as ``timeit`` does: it costs by what else is alive."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 async def medians(rounds: int, subjects: Mapping[str, Callable[[], Awaitable[int]]]) -> dict[str, float]:
     """Seconds per operation of each subject: medians over ``rounds`` in which every subject takes its turn.
 
@@ -41,9 +54,10 @@ async def medians(rounds: int, subjects: Mapping[str, Callable[[], Awaitable[int
     seconds: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, subject in subjects.items():
-            start = time.perf_counter()
-            count = await subject()
-            seconds[name].append((time.perf_counter() - start) / count)
+            with collected():
+                start = time.perf_counter()
+                count = await subject()
+                seconds[name].append((time.perf_counter() - start) / count)
     return {name: statistics.median(each) for name, each in seconds.items()}
 
 
