@@ -10,7 +10,7 @@ import contextlib
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import attrs
 import trio
@@ -36,7 +36,7 @@ class Measure:
 
 
 @contextlib.contextmanager
-def collected() -> Iterator[None]:
+def collected() -> Generator[None]:
     """Have the garbage collected before, and not within, as ``timeit`` does: it costs by what else is alive."""
     gc.collect()
     gc.disable()
