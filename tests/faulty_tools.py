@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import outcome
 import trio
 
-from trio_tools import FunctionTool, ToolRun, tool
+from trio_tools import FunctionTool, ToolError, ToolRun, tool
 
 KEPT: list[Callable[[], object]] = []  # what a tool leaves behind is held by something: how to be rid of it
 FAULTY: list[tuple[FunctionTool[..., Any], dict[str, Any]]] = []
@@ -57,6 +58,97 @@ async def suppresses() -> None:
     """Nobody sees it."""
     with suppress(BaseException):  # breaks: swallowed
         await trio.sleep(1)
+
+
+class Swallowing:
+    """A block that keeps whatever ends it."""
+
+    async def __aenter__(self) -> None:
+        """Nothing to begin with."""
+
+    async def __aexit__(self, *_: object) -> bool:
+        return True
+
+
+ANYTHING = (ValueError, BaseException)
+
+
+@faulty()
+async def handles_another_error_while_it_handles() -> str:
+    """Its clean-up may fail, and it knows."""
+    try:
+        await trio.sleep(1)
+    except BaseException:  # breaks: swallowed
+        try:
+            raise OSError("not there")
+        except OSError:
+            pass
+        return "failed"
+    return "done"
+
+
+@faulty()
+async def returns_in_the_end() -> str:
+    """Python drops what was on its way."""
+    try:
+        await trio.sleep(1)
+    finally:
+        return "done"  # noqa: B012 - breaks: swallowed
+
+
+@faulty(modes=["cancel", "raise"])
+async def keeps_it_in_a_block() -> str:
+    """Whoever wrote the block thought of errors."""
+    async with Swallowing():  # breaks: swallowed
+        await trio.sleep(1)
+    return "done"
+
+
+@faulty(modes=["cancel", "raise"])
+async def drops_an_outcome() -> str:
+    """A library caught it."""
+    await outcome.acapture(trio.sleep, 1)  # breaks: swallowed
+    return "done"
+
+
+@faulty()
+async def catches_by_another_name() -> str:
+    """A tuple of exceptions."""
+    try:
+        await trio.sleep(1)
+    except ANYTHING:  # breaks: swallowed
+        return "failed"
+    return "done"
+
+
+@faulty(modes=["cancel"])
+async def says_it_in_its_own_words() -> None:
+    """An error like any other takes its place."""
+    try:
+        await trio.sleep(1)
+    except trio.Cancelled:
+        raise ToolError("interrupted") from None  # breaks: swallowed
+
+
+@faulty(modes=["cancel"])
+async def translates() -> None:
+    """Likewise, with a cause."""
+    try:
+        await trio.sleep(1)
+    except BaseException as error:
+        failure = RuntimeError("failed")
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        raise failure from error  # breaks: swallowed
+
+
+@faulty(modes=["cancel"])
+async def has_a_careless_child(run: ToolRun) -> None:
+    """A task of its own keeps it."""
+
+    async def child() -> None:
+        await outcome.acapture(trio.sleep, 1)  # breaks: swallowed
+
+    run.nursery.start_soon(child)
 
 
 @faulty(max_steps=50)

@@ -153,8 +153,35 @@ async def test_calls_that_end_in_time_and_calls_that_are_not_cancelled_are_not_r
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("after", [0, -1, math.inf, math.nan])
+@pytest.mark.parametrize("after", [0, -1, math.inf, math.nan, "5", None, True])
 @pytest.mark.trio
-async def test_a_time_that_is_none_is_refused(after: float) -> None:
+async def test_a_time_that_is_none_is_refused(after: Any) -> None:
     with pytest.raises(ValueError, match="after must be a positive number of seconds"):
         await report_stalled_calls(ToolRegistry(), after)
+
+
+@pytest.mark.trio
+async def test_what_is_no_registry_and_what_is_no_tool_is_refused() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match="registry takes a ToolRegistry, not None"):
+        await report_stalled_calls(nothing)
+    with pytest.raises(TypeError, match="not a tool: None; make one with @tool"):
+        await run_tool(nothing)
+
+
+@pytest.mark.trio
+async def test_run_tool_makes_the_tools_of_a_registry_callable() -> None:
+    @tool
+    async def asks(run: ToolRun) -> object:
+        result = await run.call_tool("count", {"upto": 2})
+        return result.is_error
+
+    result = await run_tool(asks, registry=ToolRegistry([count]))
+    assert result.is_error is False
+    assert result.value is False
+
+
+@pytest.mark.parametrize(("answers", "error"), [("rejected", TypeError), (["yes"], ValueError)])
+def test_a_script_of_anything_else_than_answers_is_refused(answers: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"answers is a list, such as \['rejected'\]|one of 'allowed-once'.*not 'yes'"):
+        ScriptedApprover(answers)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ from trio_tools import (
     BatchOutcome,
     BeforeDecision,
     ToolCall,
+    ToolDispatch,
+    ToolError,
     ToolExecution,
     ToolFailure,
     ToolRegistry,
@@ -50,6 +52,10 @@ def one_call(registry: ToolRegistry, name: str = "work") -> Callable[[trio.Cance
         return await registry.execute(ToolCall(id="c1", name=name), scope=scope)
 
     return make_call
+
+
+def is_never_content(point: CancelPoint) -> bool:
+    return False
 
 
 def swept(make_call: Any, **options: Any) -> CancelReport:
@@ -263,12 +269,96 @@ def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
         ({"max_steps": 0}, ValueError, "max_steps must be a positive number, not 0"),
         ({"max_seconds": "5"}, ValueError, "max_seconds must be a positive number, not '5'"),
         ({"code": [GENERATED["work"]]}, ValueError, "cannot be read, and without it nobody sees what is swallowed"),
+        ({"registry": 3}, TypeError, "registry takes a ToolRegistry, not 3"),
+        ({"code": 3}, TypeError, "functions that are written in Python, and tools, not 3"),
+        ({"clock": 3}, TypeError, r"clock must be a function of \(\), not 3"),
+        ({"clock": trio.testing.MockClock()}, TypeError, r"clock takes a function such as time.perf_counter, not Mock"),
+        ({"setup": 3}, TypeError, r"setup must be a function of \(\), not 3"),
+        ({"check": work.function}, TypeError, "check must be a function that is not async"),
+        ({"check": lambda: None}, TypeError, r"check is called with \(point\), and .* cannot be"),
+        ({"check": is_never_content}, TypeError, "check must raise AssertionError, and return nothing"),
         ({"code": [len]}, TypeError, "functions that are written in Python, and tools, not <built-in function len>"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         swept(one_call(ToolRegistry([work])), **options)
+
+
+@pytest.mark.parametrize("make_call", [None, 3, lambda: None])
+def test_what_makes_no_call_is_refused(make_call: Any) -> None:
+    with pytest.raises(TypeError, match=r"make_call (must be a function of|is called with) \(scope\)"):
+        swept(make_call)
+
+
+def test_a_single_tool_will_do_for_code() -> None:
+    assert swept(one_call(ToolRegistry([work])), code=work).breaches == ()
+
+
+def test_what_a_disturbed_run_leaves_to_the_next_is_found() -> None:
+    taken: list[int] = []
+
+    @tool
+    async def leaves_a_lock_taken() -> None:
+        if taken:
+            raise ToolError("somebody has not unlocked")
+        taken.append(1)
+        await trio.sleep(1)
+        taken.clear()
+
+    registry = ToolRegistry([leaves_a_lock_taken])
+    report = swept(one_call(registry, "leaves_a_lock_taken"), registry=registry)
+    (breach,) = report.breaches
+    assert breach.rule == "state-left"
+    assert "ends with ToolError and not with success" in breach.text
+
+    @asynccontextmanager
+    async def unlocked() -> AsyncGenerator[None]:
+        await trio.sleep(1)  # no point: it is not disturbed
+        yield
+        taken.clear()
+
+    report = swept(one_call(registry, "leaves_a_lock_taken"), registry=registry, setup=unlocked)
+    assert report.breaches == ()
+    assert {point.outcome for point in report.points[1:]} == {"ABORTED"}
+
+
+@pytest.mark.trio
+async def test_two_sweeps_at_once_are_refused(autojump_clock: trio.testing.MockClock) -> None:
+    """Found: they changed the filters of warnings, and each took the other's files for its own."""
+    other: list[str] = []
+
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        if not other:
+            with pytest.raises(RuntimeError, match="another sweep is running in this process") as caught:
+                await cancel_everywhere(one_call(ToolRegistry([work])))
+            other.append(str(caught.value))
+        return await one_call(ToolRegistry([work]))(scope)
+
+    assert (await cancel_everywhere(make_call)).breaches == ()
+    assert other
+    await cancel_everywhere(one_call(ToolRegistry([work])))  # and one after the other is fine
+
+
+def test_a_policy_that_swallows_is_found_too() -> None:
+    registry = ToolRegistry([work])
+
+    @registry.around
+    async def careless(dispatch: ToolDispatch, call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        with suppress(BaseException):
+            await trio.sleep(1)
+        return await call_next()
+
+    @registry.after
+    async def decide(
+        execution: ToolExecution, result: ToolResult, call_next: Callable[[], Awaitable[AfterDecision]]
+    ) -> AfterDecision:
+        await trio.lowlevel.checkpoint()  # it is shielded, and not disturbed
+        return await call_next()
+
+    report = swept(one_call(registry), registry=registry)
+    assert rules(report) == {"swallowed"}
+    assert "in test_a_policy_that_swallows_is_found_too.<locals>.careless" in str(report)
 
 
 def test_code_may_be_a_partial_a_callable_object_or_a_method() -> None:

@@ -77,6 +77,8 @@ class ToolRegistry:
         approver: Approver | None = None,
         thread_limiter: trio.CapacityLimiter | None = None,
     ) -> None:
+        if parent is not None and not isinstance(parent, ToolRegistry):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+            raise TypeError(f"parent takes a ToolRegistry, not {parent!r}")
         self._number = itertools.count()
         self._mine = _Layer(approver, thread_limiter)
         above = () if parent is None else parent._layers  # noqa: SLF001 - of this class

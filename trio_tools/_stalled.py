@@ -33,8 +33,11 @@ async def report_stalled_calls(
 
     Raises:
         ValueError: If ``after`` is no positive number.
+        TypeError: If ``registry`` is none.
     """
-    if not 0 < after < math.inf:
+    if not isinstance(registry, ToolRegistry):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"registry takes a ToolRegistry, not {registry!r}")
+    if isinstance(after, bool) or not isinstance(after, int | float) or not 0 < after < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"after must be a positive number of seconds, not {after!r}")
     patience: dict[object, float] = {}  # by the token of a call: how long it may go on before the next warning
     task_status.started()

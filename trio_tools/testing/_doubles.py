@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 import attrs
 import trio
@@ -15,7 +16,7 @@ from trio_tools._results import ToolResult
 from trio_tools._tool import ToolDefinition
 from trio_tools._views import Progress, ToolExecution, ToolRun
 
-__all__ = ["GatedTool", "Observed", "RecordingObserver", "ScriptedApprover", "run_tool"]
+__all__ = ["GatedTool", "Observed", "RecordingObserver", "ScriptedApprover", "must_be_tool", "run_tool"]
 
 
 @attrs.frozen
@@ -57,15 +58,27 @@ class RecordingObserver:
         return [one.result for one in self.observed]
 
 
+_ANSWERS: tuple[ApprovalOutcome, ...] = get_args(ApprovalOutcome)
+
+
 class ScriptedApprover:
     """Answers questions from a list, in order, and keeps them in :attr:`asked`.
 
     Args:
         answers: Such as ``["allowed-once", "rejected"]``.
+
+    Raises:
+        ValueError: If one of them is no answer.
+        TypeError: If it is no list, nor anything of the kind.
     """
 
     def __init__(self, answers: Iterable[ApprovalOutcome]) -> None:
+        if isinstance(answers, str):
+            raise TypeError(f"answers is a list, such as [{answers!r}]")
         self._answers = list(answers)
+        for answer in self._answers:
+            if answer not in _ANSWERS:
+                raise ValueError(f"an answer must be one of {', '.join(map(repr, _ANSWERS))}, not {answer!r}")
         self.asked: list[ApprovalRequest] = []
 
     async def request(self, ask: ApprovalRequest, /) -> ApprovalOutcome:
@@ -115,7 +128,19 @@ class GatedTool:
         return self._value
 
 
-async def run_tool(tool: ToolDefinition, arguments: object = None, *, id: str = "call") -> ToolResult:
+def must_be_tool(tool: object) -> None:
+    """Refuse what is no tool.
+
+    Raises:
+        TypeError: It says how to make one.
+    """
+    if not isinstance(tool, ToolDefinition):
+        raise TypeError(f"not a tool: {tool!r}; make one with @tool, or as a ToolDefinition")
+
+
+async def run_tool(
+    tool: ToolDefinition, arguments: object = None, *, id: str = "call", registry: ToolRegistry | None = None
+) -> ToolResult:
     """Call one tool as a model would, in a registry of its own: arguments are checked, the result is converted.
 
     A checkpoint, unless the call cannot start. Returns also when cancelled; the next checkpoint raises.
@@ -124,6 +149,11 @@ async def run_tool(tool: ToolDefinition, arguments: object = None, *, id: str = 
         tool: The tool.
         arguments: Parsed JSON; by default ``{}``.
         id: The id of the call.
+        registry: Whose tools the body can call, and whose stages stand around it.
+
+    Raises:
+        TypeError: If ``tool`` is none.
     """
+    must_be_tool(tool)
     call = ToolCall(id=id, name=tool.name, arguments={} if arguments is None else arguments)
-    return await ToolRegistry([tool]).execute(call, scope=trio.CancelScope())
+    return await ToolRegistry([tool], parent=registry).execute(call, scope=trio.CancelScope())

@@ -30,6 +30,7 @@ Rule: TypeAlias = Literal[
     "no-checkpoint",
     "too-many-steps",
     "too-long",
+    "state-left",
     "check-failed",
 ]
 """What is broken; ``"file-left"`` stands for whatever has a descriptor and is no socket."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -45,15 +46,19 @@ class Held:
         match self.key:
             case int(pid):
                 return bool(re.search(rf"\b{pid}\b", text))
-            case (str(number), str(target)):
-                return target in text or f"fd={number}," in text
+            case (int(number), int(), int()):
+                return self.text.partition(" (")[0] in text or f"fd={number}," in text
             case _:
                 return self.text in text
 
 
-def held() -> set[Held]:
-    """Everything that is held now. Synchronous; to be called in a Trio task."""
-    return {*_tasks(), *_threads(), *_descriptors(), *_processes(os.getpid())}
+def held(known: Collection[Held] = ()) -> set[Held]:
+    """Everything that is held now. Synchronous; to be called in a Trio task.
+
+    Args:
+        known: What need not be described again.
+    """
+    return {*_tasks(), *_threads(), *_descriptors(known), *_processes(os.getpid())}
 
 
 def end_process(pid: int) -> None:
@@ -89,18 +94,21 @@ def ended(left: Held) -> bool:
     return not left.key.is_alive()
 
 
-def _descriptors() -> Iterator[Held]:
+def _descriptors(known: Collection[Held]) -> Iterator[Held]:
     try:
         names = os.listdir(_DESCRIPTORS)
     except OSError:
         return
     for name in names:
-        try:
-            target = os.readlink(f"{_DESCRIPTORS}/{name}")
-        except OSError:  # that of the listing itself
-            continue
-        kind: Literal["socket", "file"] = "socket" if target.startswith("socket:") else "file"
-        yield Held(kind, (name, target), f"{target} (descriptor {name})")
+        with suppress(OSError):  # that of the listing itself
+            status = os.fstat(int(name))
+            kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
+            one = Held(kind, (int(name), status.st_dev, status.st_ino), "")
+            yield one if one in known else attrs.evolve(one, text=_target(name))
+
+
+def _target(descriptor: str) -> str:
+    return f"{os.readlink(f'{_DESCRIPTORS}/{descriptor}')} (descriptor {descriptor})"
 
 
 def _processes(parent: int) -> Iterator[Held]:
@@ -121,4 +129,13 @@ def described(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         command = ""
-    return f"process {pid} ({command or 'ended, and not waited for'})"
+    return f"process {pid} ({command or _state(pid)})"
+
+
+def _state(pid: int) -> str:
+    """Of a process without a command line: it has ended, or has not yet become the program that it is to be."""
+    try:
+        _, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except OSError:
+        return "gone"
+    return "ended, and not waited for" if rest.split()[0] == "Z" else "just started"

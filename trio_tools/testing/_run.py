@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
 from collections import Counter
@@ -17,8 +18,10 @@ from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, end_process, ended, held
 from trio_tools.testing._scenario import Scenario
-from trio_tools.testing._steps import Steps, StoppedError, TimedSteps
-from trio_tools.testing._tracing import Injector, LineWatch, SwallowWatch, Trace, location, one_after_the_other, traced
+from trio_tools.testing._source import location
+from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
+from trio_tools.testing._swallowing import Swallowed, SwallowWatch
+from trio_tools.testing._tracing import Injector, LineWatch, Trace, one_after_the_other, traced
 
 __all__ = ["Runs"]
 
@@ -32,7 +35,7 @@ class _Ended:
     swallowed: bool = False
 
 
-_STEPS_FOR_OTHERS = 10
+_STEPS_FOR_OTHERS = 256  # enough for one that does a thing or two before it closes; twice as many, in all
 
 
 class Runs:
@@ -40,6 +43,7 @@ class Runs:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
+        gc.collect()  # what others have left to the collector is not the tool's
         self._held = held()
 
     async def once(self, at: int, lines: LineWatch | None = None) -> tuple[CancelPoint, bool]:
@@ -49,13 +53,14 @@ class Runs:
         """
         scenario, scope = self._scenario, trio.CancelScope()
         scenario.observer.observed.clear()
-        swallowed = SwallowWatch(scenario.files)
+        swallowed = SwallowWatch(scenario.files, REASON if scenario.mode == "cancel" else None)
         count = Steps if scenario.max_seconds == math.inf else TimedSteps
-        steps = count(scenario, at, scope, lines or swallowed)
-        with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
-            warnings.simplefilter("always", ResourceWarning)
-            trio.lowlevel.add_instrument(steps)
-            ended_as = await _ended(scenario, scope, steps)
+        async with scenario.setup():
+            steps = count(scenario, at, scope, lines or swallowed)
+            with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
+                warnings.simplefilter("always", ResourceWarning)
+                trio.lowlevel.add_instrument(steps)
+                ended_as = await _ended(scenario, scope, steps)
         kept = swallowed.found()
         new = await self._new()
         results = _results(ended_as.answer)
@@ -64,12 +69,14 @@ class Runs:
             *_of_steps(scenario, steps, kept, ended_as),
             *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
             *_of_resources(new),
-            *_of_warnings(warned, scenario),
+            *_of_warnings(warned, scenario, new),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
         if scenario.check is not None and lines is None and (steps.disturbed or at == 0):
             try:
-                scenario.check(point)
+                answer: object = scenario.check(point)
+                if answer is not None:
+                    raise TypeError(f"check must raise AssertionError, and return nothing; it returned {answer!r}")
             except AssertionError as error:
                 breaches.append(Breach("check-failed", str(error), _raised_in(error)))
                 point = attrs.evolve(point, breaches=tuple(breaches))
@@ -77,12 +84,12 @@ class Runs:
 
     async def _new(self) -> set[Held]:
         """What is held and was not. Others, such as a server in this program, get some steps to close theirs."""
-        before, self._held = self._held, held()
-        for _ in range(_STEPS_FOR_OTHERS):
-            if not any(one.kind in ("file", "socket") for one in self._held - before):
-                break
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            self._held = held()
+        before, steps = self._held, 1
+        self._held = held(before)
+        while steps <= _STEPS_FOR_OTHERS and any(one.kind in ("file", "socket") for one in self._held - before):
+            for _ in range(steps):
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            self._held, steps = held(before), 2 * steps
         return {one for one in self._held - before if one.kind != "task"}
 
 
@@ -132,12 +139,12 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
         yield Breach("no-result", f"{call!r} has none yet", call.frames()[-1] if call.frames() else None)
 
 
-def _of_steps(scenario: Scenario, steps: Steps, kept: list[str], ended_as: _Ended) -> Iterable[Breach]:
+def _of_steps(scenario: Scenario, steps: Steps, kept: list[Swallowed], ended_as: _Ended) -> Iterable[Breach]:
     if steps.endless is not None:
         yield steps.endless
         return  # it was ended by force
-    for where in kept:
-        yield Breach("swallowed", "Cancelled was caught here and not raised again", where)
+    for one in kept:
+        yield Breach("swallowed", one.text, one.where)
     if ended_as.swallowed and not kept:
         yield Breach("swallowed", "the caller's next checkpoint does not raise Cancelled")
     if steps.longest > scenario.max_seconds:
@@ -169,12 +176,14 @@ _WORDS: dict[str, Rule] = {
 }
 
 
-def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario) -> Iterable[Breach]:
+def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario, told: Iterable[Held]) -> Iterable[Breach]:
     for one in warned:
         if not issubclass(one.category, ResourceWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
             continue
         text = str(one.message)
+        if any(held.kind == "process" and held.is_meant(text) for held in told):
+            continue  # it is reported as left already
         rules: list[Rule] = [rule for word, rule in _WORDS.items() if word in text]
         known = f"{one.filename}:{one.lineno}" if one.filename in scenario.files else None
         yield Breach(rules[0] if rules else "file-left", f"left to the garbage collector: {text}", known)

@@ -22,7 +22,13 @@ def run_seeded(function: Callable[[], Awaitable[T]], *, seed: int, clock: trio.a
         function: Async, without arguments.
         seed: Any integer.
         clock: As for ``trio.run``.
+
+    Raises:
+        TypeError: If ``seed`` is no integer.
+        ImportError: If Hypothesis is not installed.
     """
+    if isinstance(seed, bool) or not isinstance(seed, int):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"seed must be an integer, not {seed!r}")
     import hypothesis
     from hypothesis import strategies
 

@@ -11,9 +11,14 @@ import trio
 from trio_tools._tasks import is_inside
 from trio_tools.testing._report import Breach
 from trio_tools.testing._scenario import Scenario
-from trio_tools.testing._tracing import Injector, LineWatch, Stopper, SwallowWatch, location
+from trio_tools.testing._source import location
+from trio_tools.testing._swallowing import SwallowWatch
+from trio_tools.testing._tracing import Injector, LineWatch, Stopper
 
-__all__ = ["InjectedError", "Steps", "StoppedError", "TimedSteps"]
+__all__ = ["REASON", "InjectedError", "Steps", "StoppedError", "TimedSteps"]
+
+REASON = "cancelled by a sweep"
+"""What a cancellation of the mode ``"cancel"`` carries."""
 
 
 class InjectedError(Exception):
@@ -64,11 +69,14 @@ class Steps(trio.abc.Instrument):
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         self.spawned.discard(task)
 
+    def _is_disturbed(self, task: trio.lowlevel.Task) -> bool:
+        return task in self.spawned or self.is_ours(task)
+
     def _is_running(self) -> bool:
         return self.is_ours(trio.lowlevel.current_task())
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if not self.is_ours(task):
+        if task is not self._home and not self.is_ours(task):
             return
         self.steps += 1
         if self.steps == self._at:
@@ -96,26 +104,31 @@ class Steps(trio.abc.Instrument):
     def _disturb(self) -> None:
         self._mark()
         if self.scenario.mode == "cancel":
-            self._scope.cancel("cancelled by a sweep")
+            self._scope.cancel(REASON)
         else:
             self._scope.deadline = trio.current_time()
         if isinstance(self._watch, SwallowWatch):  # the other one is set already
-            self._watch.begin(len(list(self._waiting())))
+            self._watch.begin(self._tasks(), self._is_disturbed)
 
     def _where(self) -> str | None:
         return next(iter(self._waiting()), None)
 
     def _waiting(self) -> Iterator[str]:
         """The innermost line of the author's in each task that waits in one."""
-        todo = [self._home]
-        while todo:
-            task = todo.pop()
+        for task in self._tasks():
             mine = [
                 location(frame, line)
                 for frame, line in task.iter_await_frames()
                 if frame.f_code.co_filename in self.scenario.files
             ]
             yield from mine[-1:]
+
+    def _tasks(self) -> Iterator[trio.lowlevel.Task]:
+        """That of the scenario, and those below it."""
+        todo = [self._home]
+        while todo:
+            task = todo.pop()
+            yield task
             for nursery in task.child_nurseries[self._depth if task is self._home else 0 :]:
                 todo.extend(nursery.child_tasks)
 

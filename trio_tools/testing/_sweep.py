@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import attrs
@@ -12,11 +13,12 @@ import trio
 
 from trio_tools._registry import ToolRegistry
 from trio_tools._request import ToolCall
-from trio_tools._results import INVALID_ARGUMENTS, ToolFailure
+from trio_tools._results import ToolFailure
 from trio_tools._tool import ToolDefinition
-from trio_tools.testing._report import MODES, CancelPoint, CancelReport, Mode
+from trio_tools.testing._doubles import must_be_tool
+from trio_tools.testing._report import MODES, Breach, CancelPoint, CancelReport, Mode
 from trio_tools.testing._run import Runs
-from trio_tools.testing._scenario import MakeCall, Scenario, file_of
+from trio_tools.testing._scenario import Code, MakeCall, Scenario, SetUp, as_many, files_of, nothing
 from trio_tools.testing._tracing import LineWatch
 
 __all__ = ["assert_cancel_safe", "cancel_everywhere"]
@@ -30,7 +32,8 @@ async def cancel_everywhere(
     mode: Mode = "cancel",
     registry: ToolRegistry | None = None,
     check: Callable[[CancelPoint], None] | None = None,
-    code: Iterable[Callable[..., object] | ToolDefinition] = (),
+    setup: SetUp = nothing,
+    code: Iterable[Code] | Code = (),
     max_steps: int = 1_000,
     max_seconds: float = math.inf,
     clock: Callable[[], float] = trio.current_time,
@@ -57,8 +60,11 @@ async def cancel_everywhere(
         mode: What happens at each point, see :data:`Mode`.
         registry: Where the calls are made: then each call must have exactly one result.
         check: Looks at each run, and raises ``AssertionError`` if it does not like it.
-        code: Functions (or tools) in whose files the lines are looked for, that are to be found faulty; and whose
-            awaited calls fail, in the mode ``"raise"``. By default ``make_call``.
+        setup: Makes an asynchronous context that is entered before each run and left behind it, neither of them
+            disturbed: for what each run is to find anew. By default there is nothing to set up.
+        code: One or several functions or tools: in their files are the lines that are told of what was opened and what
+            took long, and the calls that fail in the mode ``"raise"``. By default that of ``make_call``. A cancellation
+            that was swallowed is found in any code that belongs to no installed package.
         max_steps: How many steps of the scheduler may follow the disturbance. What runs on is ended by force, if it
             comes by a line of these files again. What only waits, for ever, is waited for: run tests under a timeout.
         max_seconds: How long one step may take, and how long the scenario may go on when it is disturbed; on ``clock``.
@@ -74,15 +80,29 @@ async def cancel_everywhere(
         mode=mode,
         registry=registry,
         check=check,
-        files=frozenset(map(file_of, list(code) or [make_call])),
+        setup=setup,
         max_steps=max_steps,
         max_seconds=max_seconds,
         clock=clock,
     )
-    with ExitStack() as stack:
-        if registry is not None:
-            stack.enter_context(registry.observe(scenario.observer))
+    scenario = attrs.evolve(scenario, files=files_of(as_many(code) or [make_call]))
+    observed = nullcontext() if registry is None else registry.observe(scenario.observer)
+    with _one_at_a_time(), observed:
         return CancelReport(mode, tuple(await _swept(scenario)))
+
+
+_sweeping = threading.Lock()
+
+
+@contextmanager
+def _one_at_a_time() -> Generator[None]:
+    """Trace functions, filters of warnings and descriptors are the whole process's."""
+    if not _sweeping.acquire(blocking=False):
+        raise RuntimeError("another sweep is running in this process: make them one after the other")
+    try:
+        yield
+    finally:
+        _sweeping.release()
 
 
 async def _swept(scenario: Scenario) -> list[CancelPoint]:
@@ -95,8 +115,15 @@ async def _swept(scenario: Scenario) -> list[CancelPoint]:
         await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
         point, reached = await runs.once(len(points))
         if not reached:
-            return points
+            return [*points, *_left_behind(undisturbed, point)]
         points.append(await _located(scenario, runs, point, places))
+
+
+def _left_behind(first: CancelPoint, last: CancelPoint) -> Iterable[CancelPoint]:
+    """The last run if it, as undisturbed as the first one, ended otherwise."""
+    if last.outcome != first.outcome:
+        text = f"run again, and not disturbed, it ends with {last.outcome} and not with {first.outcome}"
+        yield attrs.evolve(last, breaches=(*last.breaches, Breach("state-left", text)))
 
 
 async def _located(scenario: Scenario, runs: Runs, point: CancelPoint, places: dict[str, str | None]) -> CancelPoint:
@@ -122,7 +149,11 @@ async def assert_cancel_safe(
     arguments: object = None,
     *,
     modes: Iterable[Mode] | Mode = MODES,
+    registry: ToolRegistry | None = None,
+    may_fail: bool = False,
     check: Callable[[CancelPoint], None] | None = None,
+    setup: SetUp = nothing,
+    code: Iterable[Code] | Code = (),
     max_steps: int = 1_000,
     max_seconds: float = math.inf,
     clock: Callable[[], float] = trio.current_time,
@@ -133,40 +164,56 @@ async def assert_cancel_safe(
             await assert_cancel_safe(fetch, {"url": "http://localhost:8000"})
 
     A checkpoint, many times. What it does at each point, and all that is not told here, is told at
-    :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on something that allows that.
+    :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on something that allows that,
+    or give a ``setup``.
 
     Args:
         tool: The tool.
         arguments: Parsed JSON; by default ``{}``.
         modes: What to do to it; one or several.
+        registry: Whose tools the body can call, and whose stages stand around it.
+        may_fail: Whether a failure is what these arguments lead to. By default the tool must succeed when it is not
+            disturbed: of one that fails at once, little is proved.
         check: As for :func:`cancel_everywhere`, like all that follows.
+        setup: Likewise.
+        code: Likewise; beside the tool.
         max_steps: Likewise.
         max_seconds: Likewise.
         clock: Likewise.
 
     Raises:
         AssertionError: If a rule is broken: it says which, at which line of the tool, and at which points. Also if the
-            arguments do not fit, as nothing has run then.
+            tool fails when it is not disturbed.
+        TypeError: If ``tool`` is none, or something else is not what it should be.
+        ValueError: Likewise; and if there is no mode.
     """
-    registry = ToolRegistry([tool])
+    must_be_tool(tool)
+    chosen: tuple[Mode, ...] = (modes,) if isinstance(modes, str) else tuple(modes)
+    if not chosen:
+        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
+    home = ToolRegistry([tool], parent=registry)
     call = ToolCall(id="call", name=tool.name, arguments={} if arguments is None else arguments)
 
     async def make_call(scope: trio.CancelScope) -> Any:
-        return await registry.execute(call, scope=scope)
+        return await home.execute(call, scope=scope)
 
-    for mode in (modes,) if isinstance(modes, str) else modes:
+    for mode in chosen:
         report = await cancel_everywhere(
             make_call,
             mode=mode,
-            registry=registry,
+            registry=home,
             check=check,
-            code=[tool],
+            setup=setup,
+            code=[tool, *as_many(code)],
             max_steps=max_steps,
             max_seconds=max_seconds,
             clock=clock,
         )
         first = report.points[0].results
-        if first and isinstance(first[0], ToolFailure) and first[0].error.code == INVALID_ARGUMENTS:
-            raise AssertionError(f"{tool.name} has not run: {first[0].error.message}")
+        if first and isinstance(first[0], ToolFailure) and not may_fail:
+            raise AssertionError(
+                f"{tool.name} failed before it was disturbed, which proves nothing: {first[0].error.message} "
+                "(give other arguments, or may_fail=True)"
+            )
         if report.breaches:
             raise AssertionError(f"{tool.name} is not cancel-safe:\n{report}")

@@ -1,0 +1,135 @@
+"""What is said of exceptions in an author's source, and which code is an author's."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import cast
+
+import attrs
+import trio
+
+__all__ = ["Source", "is_library", "location", "source_of"]
+
+_PACKAGE = str(Path(__file__).parents[1])
+_LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
+_TAKES_CANCELLED: tuple[object, ...] = (BaseException, BaseExceptionGroup, trio.Cancelled)
+_CATCHES_ALL = frozenset({"BaseException", "BaseExceptionGroup", "Cancelled"})
+
+
+def location(frame: FrameType, line: int | None = None) -> str:
+    """``"file:line in function"``."""
+    return f"{frame.f_code.co_filename}:{line or frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+@functools.cache
+def is_library(filename: str) -> bool:
+    """Whether a file belongs to Python, to an installed package, or to this one; or is no file at all."""
+    return filename.startswith(_LIBRARIES)
+
+
+@attrs.frozen
+class Source:
+    """One file. All numbers are those of lines.
+
+    Attributes:
+        cleaning_up: In handlers and ``finally`` blocks.
+        ending: In ``finally`` blocks only.
+        blocks: The first of each ``with`` statement.
+        raising: Of ``raise`` statements that name what they raise;
+        raising_again: and of those that do not.
+    """
+
+    cleaning_up: frozenset[int]
+    ending: frozenset[int]
+    blocks: frozenset[int]
+    raising: frozenset[int]
+    raising_again: frozenset[int]
+    _handlers: dict[int, ast.ExceptHandler] = attrs.field(alias="handlers")  # by the first line
+    _suppressing: frozenset[int] = attrs.field(alias="suppressing")  # ``with suppress(BaseException)``
+
+    def handler_at(self, frame: FrameType) -> range | None:
+        """The lines of the handler that begins where ``frame`` is, if it takes ``Cancelled``."""
+        line = frame.f_lineno
+        if line in self._suppressing:
+            return range(line, line + 1)
+        handler = self._handlers.get(line)
+        return _lines(handler) if handler is not None and _takes_cancelled(handler.type, frame) else None
+
+    def handles_at(self, frame: FrameType, line: int) -> bool:
+        """Whether that line of ``frame`` stands in a handler that takes ``Cancelled``."""
+        around = [one for one in self._handlers.values() if line in _lines(one)]
+        return any(_takes_cancelled(one.type, frame) for one in around)
+
+
+@functools.cache
+def source_of(filename: str) -> Source:
+    """What the source of a file says; nothing, if it cannot be read."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(filename)))))
+    except SyntaxError:
+        nodes = []
+    handlers = [node for node in nodes if isinstance(node, ast.ExceptHandler)]
+    final = [one for node in nodes if isinstance(node, ast.Try | ast.TryStar) for one in node.finalbody]
+    raising = [node for node in nodes if isinstance(node, ast.Raise)]
+    blocks = [node for node in nodes if isinstance(node, ast.With | ast.AsyncWith)]
+    ending = frozenset(line for one in final for line in _lines(one))
+    return Source(
+        cleaning_up=ending | {line for one in handlers for line in _lines(one)},
+        ending=ending,
+        blocks=frozenset(node.lineno for node in blocks),
+        raising=frozenset(line for node in raising if node.exc is not None for line in _lines(node)),
+        raising_again=frozenset(node.lineno for node in raising if node.exc is None),
+        handlers={one.lineno: one for one in handlers},
+        suppressing=frozenset(node.lineno for node in blocks if any(_suppresses(one) for one in _contexts(node))),
+    )
+
+
+def _lines(node: ast.stmt | ast.ExceptHandler) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _contexts(node: ast.With | ast.AsyncWith) -> Iterable[ast.expr]:
+    return (item.context_expr for item in node.items)
+
+
+def _takes_cancelled(kind: ast.expr | None, frame: FrameType) -> bool:
+    """By what the expression means there, if it is made of names; if they mean nothing, by how it reads."""
+    if isinstance(kind, ast.Tuple):
+        return any(_takes_cancelled(one, frame) for one in kind.elts)
+    if kind is None:
+        return True
+    try:
+        found = _meaning(kind, frame)
+    except (LookupError, AttributeError):
+        return _last_name(kind) in _CATCHES_ALL
+    many = cast("tuple[object, ...]", found if isinstance(found, tuple) else (found,))
+    return any(one is takes for one in many for takes in _TAKES_CANCELLED)
+
+
+def _meaning(expression: ast.expr, frame: FrameType) -> object:
+    if isinstance(expression, ast.Attribute):
+        return getattr(_meaning(expression.value, frame), expression.attr)
+    if not isinstance(expression, ast.Name):
+        raise LookupError(expression)
+    for names in (frame.f_locals, frame.f_globals, frame.f_builtins):
+        if expression.id in names:
+            return names[expression.id]
+    raise LookupError(expression.id)
+
+
+def _suppresses(context: ast.expr) -> bool:
+    return (
+        isinstance(context, ast.Call)
+        and _last_name(context.func) == "suppress"
+        and any(_last_name(each) in _CATCHES_ALL for each in context.args)
+    )
+
+
+def _last_name(expression: ast.expr) -> str:
+    return ast.unparse(expression).rpartition(".")[2]

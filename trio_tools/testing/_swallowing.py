@@ -1,0 +1,273 @@
+"""Finding out whether a cancellation was swallowed, and where.
+
+Two questions are asked. Did a handler keep a ``Cancelled`` that arrived in it, so that it never went on? And did
+anything that this package calls, a body or a stage, end otherwise than by the cancellation that was delivered in it?
+The first one knows the line; the second one needs no source, and finds what a library, a block or a ``finally`` kept.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType
+from typing import Any
+
+import attrs
+import trio
+
+from trio_tools._errors import leaves
+from trio_tools._pipeline import interruptible, lifted
+from trio_tools.testing._source import is_library, location, source_of
+from trio_tools.testing._tracing import Trace
+
+__all__ = ["Swallowed", "SwallowWatch"]
+
+# Code is looked up by its file first: its hash is made anew each time.
+_CALLS_BODIES, _CALLS_STAGES = lifted.__code__, interruptible.__code__
+_DELIVERS = trio.lowlevel.wait_task_rescheduled.__code__
+_FOLLOWED = frozenset({lifted.__code__.co_filename, _DELIVERS.co_filename})
+_RUN_LOOP = trio.run.__code__.co_filename
+
+
+@attrs.frozen
+class Swallowed:
+    """A ``Cancelled`` that did not go on.
+
+    Attributes:
+        text: What became of it.
+        where: ``"file:line in function"``.
+    """
+
+    text: str
+    where: str | None
+
+
+@attrs.define
+class _Arrived:
+    """A cancellation that has arrived in a frame."""
+
+    error: BaseException
+    line: int
+    handler: range | None = None  # that has taken it
+    replaced: bool = False  # by another exception, which may have been handled since
+
+
+@attrs.define
+class _Delivered:
+    """A cancellation that was delivered in something that this package, or Trio as a task, has called."""
+
+    where: str | None
+    left: BaseException | None = None  # what came out of it last
+    kept: str | None = None  # where it seems to have ended
+
+
+class SwallowWatch:
+    """Follows an author's code from the disturbance on.
+
+    Args:
+        files: Whose code is the author's, whatever :func:`is_library` says.
+        reason: The reason that our cancellation carries; ``None`` if it carries none, as one by a deadline does. Then
+            the second question cannot be asked, as the code may have deadlines of its own.
+    """
+
+    def __init__(self, files: frozenset[str], reason: str | None) -> None:
+        self._files = files
+        self._reason = reason
+        self._is_ours: Callable[[trio.lowlevel.Task], bool] = lambda _: False
+        self._found: list[tuple[BaseException | None, Swallowed]] = []
+        self._arrived: dict[FrameType, _Arrived] = {}
+        self._delivered: dict[FrameType, _Delivered] = {}
+        self._called: set[FrameType] = set()  # the calls of bodies and stages, and the tasks, that have not ended
+        self._before: Any = None
+
+    def begin(self, tasks: Iterable[trio.lowlevel.Task], is_ours: Callable[[trio.lowlevel.Task], bool]) -> None:
+        """A scope was cancelled: follow what was called in these tasks until it has ended. Tracing is slow.
+
+        Args:
+            tasks: First the one that runs the scenario, which is not over when that is.
+            is_ours: Whether a task is one of these, or was started by one.
+        """
+        self._is_ours = is_ours
+        home, *others = tasks
+        self._called = {frame for frame in _frames(home) if _calls_the_author(frame.f_code)}
+        self._called |= {frame for task in others for frame in _frames(task) if self._is_called(frame)}
+        self._before = sys.gettrace()
+        if self._called:
+            sys.settrace(self._make_trace())
+
+    def found(self) -> list[Swallowed]:
+        """What was swallowed. Lets go of all frames and exceptions, which keep alive what is in them."""
+        found = list(dict.fromkeys(one for _, one in self._found))
+        self._found.clear()
+        self._arrived.clear()
+        self._delivered.clear()
+        self._called.clear()
+        return found
+
+    def _make_trace(self) -> Trace:
+        """The global trace function. It is called for each call of anything, so it is as short as it can be."""
+        files, local, calling = self._files, self._local, self._calling
+        waiting = self._waiting if self._reason is not None else None
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Trace | None:
+            code = frame.f_code
+            name = code.co_filename
+            if name not in _FOLLOWED:
+                return local if name in files or not is_library(name) else None
+            if _calls_the_author(code):
+                self._called.add(frame)
+                return calling
+            return waiting if code is _DELIVERS else None
+
+        return trace
+
+    def _is_authors(self, code: CodeType) -> bool:
+        return code.co_filename in self._files or not is_library(code.co_filename)
+
+    def _is_meant(self, error: BaseException) -> bool:
+        return any(
+            type(leaf) is trio.Cancelled and (self._reason is None or leaf.reason == self._reason)
+            for leaf in leaves(error)
+        )
+
+    # ---- did what was called end by the cancellation? ----
+
+    def _waiting(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        """In Trio's function in which everything waits."""
+        if event == "exception" and self._is_meant(argument[1]) and self._is_ours(trio.lowlevel.current_task()):
+            self._note_delivery(frame.f_back)
+        return self._waiting
+
+    def _note_delivery(self, frame: FrameType | None) -> None:
+        where: str | None = None
+        while frame is not None:
+            around = frame.f_back
+            if where is None and self._is_authors(frame.f_code):
+                where = location(frame)
+            if self._is_called(frame):
+                self._delivered.setdefault(frame, _Delivered(where))
+                return
+            frame = around
+
+    def _is_called(self, frame: FrameType) -> bool:
+        """Whether it is the frame behind which we have called the author's code; or Trio has, as a task."""
+        return _calls_the_author(frame.f_code) or (_is_root(frame) and self._is_authors(frame.f_code))
+
+    def _calling(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        """In the function of this package that calls a body, or a stage."""
+        self._at_boundary(frame, event, argument)
+        return self._calling
+
+    def _at_boundary(self, frame: FrameType, event: str, argument: Any) -> None:
+        delivered = self._delivered.get(frame)
+        if event == "exception" and delivered is not None:
+            delivered.left = argument[1]
+        elif event == "return" and (operation := _operation(frame)) != "YIELD_VALUE":
+            if delivered is not None:
+                self._judge(self._delivered.pop(frame), operation)
+            self._called.discard(frame)
+            if not self._called:
+                sys.settrace(self._before)
+
+    def _judge(self, delivered: _Delivered, operation: str) -> None:
+        if not self._found:  # else the handler is known
+            if operation.startswith("RETURN_"):
+                where = delivered.kept or delivered.where
+                self._keep(None, "Cancelled was delivered here, and did not come out", where)
+            elif delivered.left is not None:
+                self._replaced(delivered.left)
+
+    def _replaced(self, error: BaseException) -> None:
+        """Look for an exception that the author raised in the place of ``Cancelled``."""
+        for leaf in leaves(error):
+            where = self._raised_on_purpose(leaf)
+            by_name = leaf.__cause__ is not None and self._is_meant(leaf.__cause__)
+            if type(leaf) is not trio.Cancelled and (where[1] or by_name):
+                self._keep(None, f"Cancelled was caught, and {type(leaf).__name__} raised in its place", where[0])
+
+    def _raised_on_purpose(self, error: BaseException) -> tuple[str | None, bool]:
+        """The innermost line of the author's; and whether it raises by name in a handler that takes ``Cancelled``."""
+        traceback, found = error.__traceback__, None
+        while traceback is not None:
+            if self._is_authors(traceback.tb_frame.f_code):
+                found = traceback
+            traceback = traceback.tb_next
+        if found is None:
+            return None, False
+        frame, line = found.tb_frame, found.tb_lineno
+        source = source_of(frame.f_code.co_filename)
+        return location(frame, line), line in source.raising and source.handles_at(frame, line)
+
+    # ---- did a handler keep it? ----
+
+    def _local(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        """In the author's code."""
+        if event == "exception":
+            self._at_exception(frame, argument[1])
+        elif event == "line" and (arrived := self._arrived.get(frame)) is not None:
+            self._at_line(frame, arrived)
+        elif event == "return" and (operation := _operation(frame)) != "YIELD_VALUE":
+            arrived = self._arrived.pop(frame, None)
+            if arrived is not None and operation.startswith("RETURN_"):
+                self._at_return(frame, arrived)
+        if frame in self._called:
+            self._at_boundary(frame, event, argument)
+        return self._local
+
+    def _at_exception(self, frame: FrameType, error: BaseException) -> None:
+        if self._is_meant(error):
+            if self._is_ours(trio.lowlevel.current_task()):
+                self._arrived[frame] = _Arrived(error, frame.f_lineno)
+                self._found = [one for one in self._found if one[0] is not error]  # it was only put by
+        elif (arrived := self._arrived.get(frame)) is not None:
+            arrived.replaced = True
+
+    def _at_line(self, frame: FrameType, arrived: _Arrived) -> None:
+        source, line = source_of(frame.f_code.co_filename), frame.f_lineno
+        if line in source.raising_again:
+            del self._arrived[frame]  # of a bare ``raise`` Python tells no trace function
+        elif arrived.handler is None:
+            arrived.handler = source.handler_at(frame)
+            if line in source.blocks:
+                arrived.line = line  # the end of a block
+        elif line not in arrived.handler:
+            self._keep_in_handler(frame, arrived.error, arrived.handler)
+            del self._arrived[frame]
+
+    def _at_return(self, frame: FrameType, arrived: _Arrived) -> None:
+        if arrived.handler is not None:
+            self._keep_in_handler(frame, arrived.error, arrived.handler)
+            return
+        line = frame.f_lineno if frame.f_lineno in source_of(frame.f_code.co_filename).ending else arrived.line
+        around: FrameType | None = frame
+        while around is not None:
+            if (delivered := self._delivered.get(around)) is not None:
+                delivered.kept = location(frame, line)
+                return
+            around = around.f_back
+
+    def _keep_in_handler(self, frame: FrameType, error: BaseException, handler: range) -> None:
+        self._keep(error, "Cancelled was caught here and not raised again", location(frame, handler.start))
+
+    def _keep(self, error: BaseException | None, text: str, where: str | None) -> None:
+        self._found.append((error, Swallowed(text, where)))
+
+
+def _frames(task: trio.lowlevel.Task) -> Iterable[FrameType]:
+    return (frame for frame, _ in task.iter_await_frames())
+
+
+def _calls_the_author(code: CodeType) -> bool:
+    return code is _CALLS_BODIES or code is _CALLS_STAGES
+
+
+def _is_root(frame: FrameType) -> bool:
+    """Whether it is the outermost frame of a task."""
+    around = frame.f_back
+    return around is None or around.f_code.co_filename == _RUN_LOOP
+
+
+def _operation(frame: FrameType) -> str:
+    """The instruction that the frame is at; it tells a return from a wait, and from an exception that passes."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
