@@ -47,11 +47,11 @@ async def cancel_everywhere(
         print(report)
         assert not report.breaches
 
-    Await it in any Trio program: a test of pytest-trio, or ``trio.run``. Under ``trio.testing.MockClock`` nothing waits
-    for real. The steps of one task are the same in each run; where several tasks can run, Trio picks the order, and
-    :func:`run_seeded` makes it pick the same ones again. One run before all others is not judged: it fills caches.
-    Files, sockets and processes are seen on Linux; a process whose parent has ended is not. Lines are followed with
-    :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
+    Await it in any Trio program; under ``trio.testing.MockClock`` nothing waits for real. The steps of one task are the
+    same in each run; where several tasks can run, Trio picks the order, and :func:`run_seeded` makes it pick the same
+    ones again. One run before all others is not judged: it fills caches. Files, sockets and processes are seen on
+    Linux; a process whose parent has ended is not. Lines are followed with :func:`sys.settrace`, for short: debuggers
+    and coverage tools do not see these.
 
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
@@ -71,8 +71,8 @@ async def cancel_everywhere(
         clock: By default Trio's. ``time.perf_counter`` measures code that computes.
 
     Raises:
-        ValueError: If ``mode`` is none, a bound is not positive, or ``code`` has no source that can be read.
-        TypeError: If something in ``code`` is no function that is written in Python.
+        ValueError, TypeError: If an argument is not what it should be; it says what to write instead.
+        RuntimeError: If another sweep is running in this process.
         KeyboardInterrupt: As it comes, whoever raised it.
     """
     scenario = Scenario(
@@ -86,8 +86,7 @@ async def cancel_everywhere(
         clock=clock,
     )
     scenario = attrs.evolve(scenario, files=files_of(as_many(code) or [make_call]))
-    observed = nullcontext() if registry is None else registry.observe(scenario.observer)
-    with _one_at_a_time(), observed:
+    with _one_at_a_time(), nullcontext() if registry is None else registry.observe(scenario.observer):
         return CancelReport(mode, tuple(await _swept(scenario)))
 
 
