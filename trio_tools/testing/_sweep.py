@@ -44,8 +44,7 @@ async def cancel_everywhere(
             return await registry.execute(ToolCall(id="c1", name="fetch", arguments={"url": url}), scope=scope)
 
         report = await cancel_everywhere(one_call, registry=registry, code=[fetch])
-        print(report)
-        assert not report.breaches
+        assert not report.breaches, report
 
     Await it in any Trio program; under ``trio.testing.MockClock`` nothing waits for real. The steps of one task are the
     same in each run; where several tasks can run, Trio picks the order, and :func:`run_seeded` makes it pick the same
@@ -56,7 +55,7 @@ async def cancel_everywhere(
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
     Args:
-        make_call: Makes one call, or a batch, in the scope that it is given, and returns the result or results.
+        make_call: Makes one call, or a batch, in the scope that it is given, and returns what came of it.
         mode: What happens at each point, see :data:`Mode`.
         registry: Where the calls are made: then each call must have exactly one result.
         check: Looks at each run, and raises ``AssertionError`` if it does not like it.
@@ -73,7 +72,6 @@ async def cancel_everywhere(
     Raises:
         ValueError, TypeError: If an argument is not what it should be; it says what to write instead.
         RuntimeError: If another sweep is running in this process.
-        KeyboardInterrupt: As it comes, whoever raised it.
     """
     scenario = Scenario(
         make_call=make_call,
@@ -162,9 +160,8 @@ async def assert_cancel_safe(
         async def test_fetch(autojump_clock: MockClock) -> None:
             await assert_cancel_safe(fetch, {"url": "http://localhost:8000"})
 
-    A checkpoint, many times. What it does at each point, and all that is not told here, is told at
-    :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on something that allows that,
-    or give a ``setup``.
+    A checkpoint, many times; see :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on
+    something that allows that, or give a ``setup``.
 
     Args:
         tool: The tool.
@@ -173,18 +170,13 @@ async def assert_cancel_safe(
         registry: Whose tools the body can call, and whose stages stand around it.
         may_fail: Whether a failure is what these arguments lead to. By default the tool must succeed when it is not
             disturbed: of one that fails at once, little is proved.
-        check: As for :func:`cancel_everywhere`, like all that follows.
-        setup: Likewise.
+        check, setup, max_steps, max_seconds, clock: As for :func:`cancel_everywhere`.
         code: Likewise; beside the tool.
-        max_steps: Likewise.
-        max_seconds: Likewise.
-        clock: Likewise.
 
     Raises:
         AssertionError: If a rule is broken: it says which, at which line of the tool, and at which points. Also if the
             tool fails when it is not disturbed.
-        TypeError: If ``tool`` is none, or something else is not what it should be.
-        ValueError: Likewise; and if there is no mode.
+        ValueError, TypeError: If an argument is not what it should be, or there is no mode.
     """
     must_be_tool(tool)
     chosen: tuple[Mode, ...] = (modes,) if isinstance(modes, str) else tuple(modes)
@@ -208,11 +200,15 @@ async def assert_cancel_safe(
             max_seconds=max_seconds,
             clock=clock,
         )
-        first = report.points[0].results
-        if first and isinstance(first[0], ToolFailure) and not may_fail:
-            raise AssertionError(
-                f"{tool.name} failed before it was disturbed, which proves nothing: {first[0].error.message} "
-                "(give other arguments, or may_fail=True)"
-            )
-        if report.breaches:
-            raise AssertionError(f"{tool.name} is not cancel-safe:\n{report}")
+        _judge(tool.name, report, may_fail=may_fail)
+
+
+def _judge(name: str, report: CancelReport, *, may_fail: bool) -> None:
+    first = report.points[0].results
+    if first and isinstance(first[0], ToolFailure) and not may_fail:
+        raise AssertionError(
+            f"{name} failed before it was disturbed, which proves nothing: {first[0].error.message} "
+            "(give other arguments, or may_fail=True)"
+        )
+    if report.breaches:
+        raise AssertionError(f"{name} is not cancel-safe:\n{report}")
