@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import attrs
 import trio
@@ -170,8 +169,12 @@ async def assert_cancel_safe(
         registry: Whose tools the body can call, and whose stages stand around it.
         may_fail: Whether a failure is what these arguments lead to. By default the tool must succeed when it is not
             disturbed: of one that fails at once, little is proved.
-        check, setup, max_steps, max_seconds, clock: As for :func:`cancel_everywhere`.
+        check: As for :func:`cancel_everywhere`, like all that follows.
+        setup: Likewise.
         code: Likewise; beside the tool.
+        max_steps: Likewise.
+        max_seconds: Likewise.
+        clock: Likewise.
 
     Raises:
         AssertionError: If a rule is broken: it says which, at which line of the tool, and at which points. Also if the
@@ -184,13 +187,9 @@ async def assert_cancel_safe(
         raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
     home = ToolRegistry([tool], parent=registry)
     call = ToolCall(id="call", name=tool.name, arguments={} if arguments is None else arguments)
-
-    async def make_call(scope: trio.CancelScope) -> Any:
-        return await home.execute(call, scope=scope)
-
     for mode in chosen:
         report = await cancel_everywhere(
-            make_call,
+            lambda scope: home.execute(call, scope=scope),
             mode=mode,
             registry=home,
             check=check,
