@@ -121,7 +121,38 @@ async def catches_by_another_name() -> str:
     return "done"
 
 
+@faulty()
+async def gathers() -> None:
+    """A nursery in which nothing but its tasks waits."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 1)
+    except BaseException as error:
+        raise RuntimeError("gathering failed") from error  # breaks: swallowed
+
+
 @faulty(modes=["cancel"])
+async def gathers_and_returns() -> str:
+    """Likewise, and the end of it all."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 1)
+    finally:
+        return "done"  # noqa: B012 - breaks: swallowed
+
+
+@faulty(modes=["cancel"])
+async def breaks_out_in_the_end() -> str:
+    """Python drops what was on its way, here too."""
+    while True:
+        try:
+            await trio.sleep(1)
+        finally:
+            break  # noqa: B012 - breaks: swallowed
+    return "done"
+
+
+@faulty(modes=["deadline"])
 async def says_it_in_its_own_words() -> None:
     """An error like any other takes its place."""
     try:
@@ -157,7 +188,7 @@ async def never_ends() -> None:
     while True:
         try:
             await trio.sleep(1)  # breaks: too-many-steps
-        except BaseException:
+        except BaseException:  # breaks: swallowed
             continue
         return
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import Any
 
+import outcome
 import trio
 import trio.lowlevel
 
@@ -70,6 +71,21 @@ async def raises_it_later() -> None:
     await trio.lowlevel.cancel_shielded_checkpoint()
     if errors:
         raise errors[0]
+
+
+@sound
+async def collects_outcomes() -> str:
+    """What its children ended with is raised in the end."""
+    outcomes: list[outcome.Outcome[None]] = []
+
+    async def child() -> None:
+        outcomes.append(await outcome.acapture(trio.sleep, 1))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(child)
+    for one in outcomes:
+        one.unwrap()
+    return "done"
 
 
 @sound

@@ -54,6 +54,10 @@ def one_call(registry: ToolRegistry, name: str = "work") -> Callable[[trio.Cance
     return make_call
 
 
+async def not_decorated() -> AsyncGenerator[None]:
+    yield
+
+
 def is_never_content(point: CancelPoint) -> bool:
     return False
 
@@ -271,6 +275,11 @@ def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
         ({"code": [GENERATED["work"]]}, ValueError, "cannot be read, and without it nobody sees what is swallowed"),
         ({"registry": 3}, TypeError, "registry takes a ToolRegistry, not 3"),
         ({"code": 3}, TypeError, "functions that are written in Python, and tools, not 3"),
+        ({"registry": ToolRegistry()}, AssertionError, "the registry that was given has seen no call"),
+        ({"code": "file.py"}, TypeError, "functions that are written in Python, and tools, not 'file.py'"),
+        ({"setup": not_decorated}, TypeError, "setup must make an asynchronous context, as @asynccontextmanager does"),
+        ({"setup": asynccontextmanager(not_decorated)()}, TypeError, r"setup must be a function of \(\)"),
+        ({"clock": lambda: "noon"}, TypeError, "clock must return a number of seconds, not 'noon'"),
         ({"clock": 3}, TypeError, r"clock must be a function of \(\), not 3"),
         ({"clock": trio.testing.MockClock()}, TypeError, r"clock takes a function such as time.perf_counter, not Mock"),
         ({"setup": 3}, TypeError, r"setup must be a function of \(\), not 3"),
@@ -282,13 +291,21 @@ def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
-        swept(one_call(ToolRegistry([work])), **options)
+        report = swept(one_call(ToolRegistry([work])), **options)
+        assert not report.breaches, str(report)
 
 
-@pytest.mark.parametrize("make_call", [None, 3, lambda: None])
+@pytest.mark.parametrize("make_call", [None, 3, work, lambda: None])
 def test_what_makes_no_call_is_refused(make_call: Any) -> None:
     with pytest.raises(TypeError, match=r"make_call (must be a function of|is called with) \(scope\)"):
         swept(make_call)
+
+
+def test_a_scenario_that_is_not_async_is_told_so() -> None:
+    def make_call(scope: trio.CancelScope) -> Any:
+        return 3
+
+    assert "make_call must be async; it returned 3" in str(swept(make_call))
 
 
 def test_a_single_tool_will_do_for_code() -> None:

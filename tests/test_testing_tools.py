@@ -152,7 +152,8 @@ def test_a_tool_that_fails_by_itself_proves_nothing_unless_that_is_meant() -> No
     [
         ({"modes": []}, ValueError, "modes must name at least one of 'cancel', 'deadline', 'raise'"),
         ({"modes": ["kill"]}, ValueError, "mode must be one of 'cancel', 'deadline', 'raise', not 'kill'"),
-        ({"registry": 3}, TypeError, "parent"),
+        ({"registry": 3}, TypeError, "registry takes a ToolRegistry, not 3"),
+        ({"modes": None}, ValueError, "modes must name at least one of"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:

@@ -16,7 +16,15 @@ from trio_tools._results import ToolResult
 from trio_tools._tool import ToolDefinition
 from trio_tools._views import Progress, ToolExecution, ToolRun
 
-__all__ = ["GatedTool", "Observed", "RecordingObserver", "ScriptedApprover", "must_be_tool", "run_tool"]
+__all__ = [
+    "GatedTool",
+    "Observed",
+    "RecordingObserver",
+    "ScriptedApprover",
+    "must_be_registry",
+    "must_be_tool",
+    "run_tool",
+]
 
 
 @attrs.frozen
@@ -73,8 +81,8 @@ class ScriptedApprover:
     """
 
     def __init__(self, answers: Iterable[ApprovalOutcome]) -> None:
-        if isinstance(answers, str):
-            raise TypeError(f"answers is a list, such as [{answers!r}]")
+        if isinstance(answers, str) or not isinstance(answers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+            raise TypeError(f"answers is a list, such as ['rejected'], not {answers!r}")
         self._answers = list(answers)
         for answer in self._answers:
             if answer not in _ANSWERS:
@@ -138,6 +146,16 @@ def must_be_tool(tool: object) -> None:
         raise TypeError(f"not a tool: {tool!r}; make one with @tool, or as a ToolDefinition")
 
 
+def must_be_registry(registry: object) -> None:
+    """Refuse what is no registry, and not ``None``.
+
+    Raises:
+        TypeError: It says what is expected.
+    """
+    if registry is not None and not isinstance(registry, ToolRegistry):
+        raise TypeError(f"registry takes a ToolRegistry, not {registry!r}")
+
+
 async def run_tool(
     tool: ToolDefinition, arguments: object = None, *, id: str = "call", registry: ToolRegistry | None = None
 ) -> ToolResult:
@@ -155,5 +173,6 @@ async def run_tool(
         TypeError: If ``tool`` is none.
     """
     must_be_tool(tool)
+    must_be_registry(registry)
     call = ToolCall(id=id, name=tool.name, arguments={} if arguments is None else arguments)
     return await ToolRegistry([tool], parent=registry).execute(call, scope=trio.CancelScope())

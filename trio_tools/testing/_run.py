@@ -6,7 +6,7 @@ import gc
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import cast
 
 import attrs
@@ -17,7 +17,7 @@ from trio_tools._errors import describe
 from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, end_process, ended, held
-from trio_tools.testing._scenario import Scenario
+from trio_tools.testing._scenario import Scenario, set_up
 from trio_tools.testing._source import location
 from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
 from trio_tools.testing._swallowing import Swallowed, SwallowWatch
@@ -55,7 +55,7 @@ class Runs:
         scenario.observer.observed.clear()
         swallowed = SwallowWatch(scenario.files, REASON if scenario.mode == "cancel" else None)
         count = Steps if scenario.max_seconds == math.inf else TimedSteps
-        async with scenario.setup():
+        async with set_up(scenario):
             steps = count(scenario, at, scope, lines or swallowed)
             with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
                 warnings.simplefilter("always", ResourceWarning)
@@ -104,7 +104,10 @@ async def _ended(scenario: Scenario, scope: trio.CancelScope, steps: Steps) -> _
     try:
         with scope:
             try:
-                ended_as.answer = await scenario.make_call(scope)
+                coming = scenario.make_call(scope)
+                if not isinstance(coming, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+                    raise TypeError(f"make_call must be async; it returned {coming!r}")
+                ended_as.answer = await coming
             except (Exception, SystemExit, StoppedError) as error:  # KeyboardInterrupt is that of whoever waits for us
                 ended_as.error = error
             finally:
@@ -132,6 +135,8 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
     elif not results and error is None:
         yield Breach("no-result", f"the scenario returned {ended_as.answer!r}, and no ToolResult")
     told_of = [one.execution for one in scenario.observer.observed]
+    if scenario.registry is not None and not told_of and results:
+        yield Breach("no-result", "the registry that was given has seen no call")
     for execution, number in Counter(told_of).items():
         if number > 1:
             yield Breach("two-results", f"call {execution.call_id!r} has {number} results")
@@ -140,11 +145,11 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
 
 
 def _of_steps(scenario: Scenario, steps: Steps, kept: list[Swallowed], ended_as: _Ended) -> Iterable[Breach]:
+    for one in kept:
+        yield Breach("swallowed", one.text, one.where)
     if steps.endless is not None:
         yield steps.endless
         return  # it was ended by force
-    for one in kept:
-        yield Breach("swallowed", one.text, one.where)
     if ended_as.swallowed and not kept:
         yield Breach("swallowed", "the caller's next checkpoint does not raise Cancelled")
     if steps.longest > scenario.max_seconds:

@@ -16,10 +16,10 @@ from trio_tools._batch import BatchOutcome
 from trio_tools._registry import ToolRegistry
 from trio_tools._results import ToolResult
 from trio_tools._tool import FunctionBody, ToolDefinition
-from trio_tools.testing._doubles import RecordingObserver
+from trio_tools.testing._doubles import RecordingObserver, must_be_registry
 from trio_tools.testing._report import MODES, CancelPoint, Mode
 
-__all__ = ["Code", "MakeCall", "Scenario", "SetUp", "as_many", "files_of", "nothing"]
+__all__ = ["Code", "MakeCall", "Scenario", "SetUp", "as_many", "files_of", "nothing", "set_up"]
 
 MakeCall: TypeAlias = Callable[[trio.CancelScope], Awaitable[ToolResult | BatchOutcome | Iterable[ToolResult]]]
 Code: TypeAlias = Callable[..., object] | ToolDefinition
@@ -44,7 +44,7 @@ def _check_function(_: object, attribute: attrs.Attribute[Any], function: object
             f"{attribute.name} takes a function such as time.perf_counter, not {type(function).__name__}: "
             "give that to trio.run, or to the test, and its time is taken"
         )
-    if not callable(function):
+    if not callable(function) or isinstance(function, ToolDefinition) or hasattr(function, "__aenter__"):
         raise TypeError(f"{attribute.name} must be a function of {call}, not {function!r}")
     if attribute.name != "make_call" and inspect.iscoroutinefunction(function):
         raise TypeError(f"{attribute.name} must be a function that is not async, not {function!r}")
@@ -59,8 +59,14 @@ def _check_function(_: object, attribute: attrs.Attribute[Any], function: object
 
 
 def _check_registry(_: object, __: attrs.Attribute[Any], registry: object) -> None:
-    if registry is not None and not isinstance(registry, ToolRegistry):
-        raise TypeError(f"registry takes a ToolRegistry, not {registry!r}")
+    must_be_registry(registry)
+
+
+def _check_clock(instance: object, attribute: attrs.Attribute[Any], clock: Callable[[], object]) -> None:
+    _check_function(instance, attribute, clock)
+    time = clock()
+    if isinstance(time, bool) or not isinstance(time, int | float):
+        raise TypeError(f"clock must return a number of seconds, not {time!r}")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -76,7 +82,7 @@ class Scenario:
     files: frozenset[str] = frozenset()
     max_steps: int = attrs.field(validator=_check_bound)
     max_seconds: float = attrs.field(validator=_check_bound)
-    clock: Callable[[], float] = attrs.field(validator=_check_function)
+    clock: Callable[[], float] = attrs.field(validator=_check_clock)
 
 
 def nothing() -> AbstractAsyncContextManager[object]:
@@ -84,9 +90,21 @@ def nothing() -> AbstractAsyncContextManager[object]:
     return nullcontext()
 
 
+def set_up(scenario: Scenario) -> AbstractAsyncContextManager[object]:
+    """The context of one run.
+
+    Raises:
+        TypeError: If what ``setup`` made is none.
+    """
+    made = scenario.setup()
+    if not isinstance(made, AbstractAsyncContextManager):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"setup must make an asynchronous context, as @asynccontextmanager does, and not {made!r}")
+    return made
+
+
 def as_many(code: Iterable[Code] | Code) -> list[Code]:
     """Several functions or tools; or one."""
-    if isinstance(code, ToolDefinition) or callable(code) or not hasattr(code, "__iter__"):
+    if isinstance(code, ToolDefinition | str) or callable(code) or not hasattr(code, "__iter__"):
         return [cast(Code, code)]
     return list(code)
 

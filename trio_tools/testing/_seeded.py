@@ -29,6 +29,8 @@ def run_seeded(function: Callable[[], Awaitable[T]], *, seed: int, clock: trio.a
     """
     if isinstance(seed, bool) or not isinstance(seed, int):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise TypeError(f"seed must be an integer, not {seed!r}")
+    if clock is not None and not isinstance(clock, trio.abc.Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"clock takes a clock of Trio's, such as trio.testing.MockClock(), not {clock!r}")
     import hypothesis
     from hypothesis import strategies
 

@@ -57,6 +57,7 @@ class _Arrived:
 class _Delivered:
     """A cancellation that was delivered in something that this package, or Trio as a task, has called."""
 
+    error: BaseException
     where: str | None
     left: BaseException | None = None  # what came out of it last
     kept: str | None = None  # where it seems to have ended
@@ -68,7 +69,8 @@ class SwallowWatch:
     Args:
         files: Whose code is the author's, whatever :func:`is_library` says.
         reason: The reason that our cancellation carries; ``None`` if it carries none, as one by a deadline does. Then
-            the second question cannot be asked, as the code may have deadlines of its own.
+            of the second question only this is asked: was another exception raised in the place of ``Cancelled``? The
+            code may have deadlines of its own.
     """
 
     def __init__(self, files: frozenset[str], reason: str | None) -> None:
@@ -108,7 +110,6 @@ class SwallowWatch:
     def _make_trace(self) -> Trace:
         """The global trace function. It is called for each call of anything, so it is as short as it can be."""
         files, local, calling = self._files, self._local, self._calling
-        waiting = self._waiting if self._reason is not None else None
 
         def trace(frame: FrameType, event: str, argument: Any) -> Trace | None:
             code = frame.f_code
@@ -118,7 +119,7 @@ class SwallowWatch:
             if _calls_the_author(code):
                 self._called.add(frame)
                 return calling
-            return waiting if code is _DELIVERS else None
+            return self._waiting if code is _DELIVERS else None
 
         return trace
 
@@ -136,17 +137,17 @@ class SwallowWatch:
     def _waiting(self, frame: FrameType, event: str, argument: Any) -> Trace:
         """In Trio's function in which everything waits."""
         if event == "exception" and self._is_meant(argument[1]) and self._is_ours(trio.lowlevel.current_task()):
-            self._note_delivery(frame.f_back)
+            self._note_delivery(frame.f_back, argument[1])
         return self._waiting
 
-    def _note_delivery(self, frame: FrameType | None) -> None:
+    def _note_delivery(self, frame: FrameType | None, error: BaseException) -> None:
         where: str | None = None
         while frame is not None:
             around = frame.f_back
             if where is None and self._is_authors(frame.f_code):
                 where = location(frame)
             if self._is_called(frame):
-                self._delivered.setdefault(frame, _Delivered(where))
+                self._delivered.setdefault(frame, _Delivered(error, where))
                 return
             frame = around
 
@@ -174,7 +175,8 @@ class SwallowWatch:
         if not self._found:  # else the handler is known
             if operation.startswith("RETURN_"):
                 where = delivered.kept or delivered.where
-                self._keep(None, "Cancelled was delivered here, and did not come out", where)
+                if self._reason is not None:  # else it may have been a deadline of the code's own
+                    self._keep(delivered.error, "Cancelled was delivered here, and did not come out", where)
             elif delivered.left is not None:
                 self._replaced(delivered.left)
 
@@ -219,6 +221,7 @@ class SwallowWatch:
         if self._is_meant(error):
             if self._is_ours(trio.lowlevel.current_task()):
                 self._arrived[frame] = _Arrived(error, frame.f_lineno)
+                self._note_delivery(frame, error)
                 self._found = [one for one in self._found if one[0] is not error]  # it was only put by
         elif (arrived := self._arrived.get(frame)) is not None:
             arrived.replaced = True
@@ -229,8 +232,8 @@ class SwallowWatch:
             del self._arrived[frame]  # of a bare ``raise`` Python tells no trace function
         elif arrived.handler is None:
             arrived.handler = source.handler_at(frame)
-            if line in source.blocks:
-                arrived.line = line  # the end of a block
+            if line in source.blocks or line in source.ending:
+                arrived.line = line  # here it may end
         elif line not in arrived.handler:
             self._keep_in_handler(frame, arrived.error, arrived.handler)
             del self._arrived[frame]

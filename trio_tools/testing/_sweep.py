@@ -14,7 +14,7 @@ from trio_tools._registry import ToolRegistry
 from trio_tools._request import ToolCall
 from trio_tools._results import ToolFailure
 from trio_tools._tool import ToolDefinition
-from trio_tools.testing._doubles import must_be_tool
+from trio_tools.testing._doubles import must_be_registry, must_be_tool
 from trio_tools.testing._report import MODES, Breach, CancelPoint, CancelReport, Mode
 from trio_tools.testing._run import Runs
 from trio_tools.testing._scenario import Code, MakeCall, Scenario, SetUp, as_many, files_of, nothing
@@ -128,12 +128,11 @@ async def _located(scenario: Scenario, runs: Runs, point: CancelPoint, places: d
     if unknown - places.keys():
         watch = LineWatch(scenario.files, scenario.clock)
         again, _ = await runs.once(point.at, watch)
-        opened = {
-            breach.rule: where
-            for breach in again.breaches
-            for one, where in watch.opened.items()
-            if one.is_meant(breach.text)
-        }
+        opened: dict[str, str | None] = {}
+        for one, where in watch.opened.items():  # of a process and its children the first was opened by that line
+            for breach in again.breaches:
+                if one.is_meant(breach.text):
+                    opened.setdefault(breach.rule, where)
         found = {"no-checkpoint": watch.computed, "too-long": watch.waited or watch.computed, **opened}
         places.update({rule: found.get(rule) for rule in unknown})
     located = [attrs.evolve(one, where=one.where or places.get(one.rule)) for one in point.breaches]
@@ -159,8 +158,7 @@ async def assert_cancel_safe(
         async def test_fetch(autojump_clock: MockClock) -> None:
             await assert_cancel_safe(fetch, {"url": "http://localhost:8000"})
 
-    A checkpoint, many times; see :func:`cancel_everywhere`. The tool is really run, once for each point: let it work on
-    something that allows that, or give a ``setup``.
+    A checkpoint, many times; see :func:`cancel_everywhere`. The tool is really run, once for each point.
 
     Args:
         tool: The tool.
@@ -179,10 +177,11 @@ async def assert_cancel_safe(
     Raises:
         AssertionError: If a rule is broken: it says which, at which line of the tool, and at which points. Also if the
             tool fails when it is not disturbed.
-        ValueError, TypeError: If an argument is not what it should be, or there is no mode.
+        ValueError, TypeError: If an argument is not what it should be.
     """
     must_be_tool(tool)
-    chosen: tuple[Mode, ...] = (modes,) if isinstance(modes, str) else tuple(modes)
+    must_be_registry(registry)
+    chosen: tuple[Mode, ...] = (modes,) if isinstance(modes, str) else tuple(modes or ())
     if not chosen:
         raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
     home = ToolRegistry([tool], parent=registry)
