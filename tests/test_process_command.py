@@ -1,0 +1,373 @@
+"""Every way in which a command can survive its end, with real processes; nothing of it is left, whatever happens."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import shlex
+import signal
+import sys
+import tracemalloc
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from trio_tools import ToolError
+from trio_tools.process import STILL_RUNNING, CommandResult, _census, _tree, run_command
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-S", "-c", code]
+
+
+def left() -> list[str]:
+    """What runs of our commands, in words."""
+    mine = f"{os.getpid()}-".encode()
+    found: list[str] = []
+    for one in _census.census().there:
+        try:
+            environ = Path(f"/proc/{one.pid}/environ").read_bytes()
+            if _census.MARK.encode() in environ and mine in environ and one.pid != os.getpid():
+                found.append(Path(f"/proc/{one.pid}/cmdline").read_bytes().decode())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Generator[None]:
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    assert left() == []
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+class Told(list[tuple[str, str]]):
+    """Keeps what ``on_output`` is told."""
+
+    def __call__(self, text: str, stream: str) -> None:
+        self.append((text, stream))
+
+
+def ran(command: Any, **options: Any) -> CommandResult:
+    async def main() -> CommandResult:
+        return await run_command(command, **options)
+
+    return trio.run(main)
+
+
+def cancelled(command: Any, begun: str = "begun", **options: Any) -> list[str]:
+    """Run it, and cancel it when it has written ``begun``; what it wrote."""
+    told: list[str] = []
+
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+
+            def on_output(text: str, stream: str) -> None:
+                told.append(text)
+                if begun in "".join(told):
+                    scope.cancel()
+
+            await run_command(command, on_output=on_output, **options)
+        assert scope.cancelled_caught
+
+    trio.run(main)
+    return told
+
+
+# ---- what it tells ---------------------------------------------------------------------------------------------------
+
+
+def test_status_output_and_both_streams() -> None:
+    result = ran("echo out; echo err >&2; exit 3")
+    assert (result.status, result.signal, result.ok) == (3, None, False)
+    assert (result.stdout, result.stderr) == ("out\n", "err\n")
+    assert sorted(result.output.split()) == ["err", "out"]
+    assert (result.omitted, result.timed_out, result.survivors) == (0, False, ())
+    assert result.duration > 0
+    assert ran(["true"]).ok
+
+
+def test_one_pipe_for_both_streams_keeps_their_order() -> None:
+    result = ran("for n in 1 2 3; do echo $n; echo -$n >&2; done", merge_stderr=True)
+    assert result.output == "1\n-1\n2\n-2\n3\n-3\n"
+    assert result.stderr == ""
+
+
+def test_a_list_needs_no_shell_and_paths_may_stand_in_it() -> None:
+    result = ran([Path("/bin/echo"), "$HOME; *"])
+    assert result.output == "$HOME; *\n"
+    assert result.command == ("/bin/echo", "$HOME; *")
+
+
+def test_a_signal_that_ends_it_is_told() -> None:
+    result = ran("kill -s USR1 $$")
+    assert (result.status, result.signal) == (None, signal.SIGUSR1)
+
+
+def test_input_directory_and_environment(tmp_path: Path) -> None:
+    assert ran(["cat"], input="grüß").output == "grüß"
+    assert ran(["cat"], input=b"bytes").output == "bytes"
+    assert ran(["cat"]).output == ""
+    assert ran(["pwd"], cwd=tmp_path).output == f"{tmp_path.resolve()}\n"
+    assert ran(["/bin/sh", "-c", "echo $ONE-$HOME"], env={"ONE": "1"}).output == "1-\n"
+
+
+def test_commands_within_commands_carry_the_marks_of_both() -> None:
+    inner = "import os; print(os.environ['TRIO_TOOLS_COMMANDS'])"
+    result = ran(python(inner), env={"TRIO_TOOLS_COMMANDS": "outer-1"})
+    assert result.output.startswith(f"outer-1:{os.getpid()}-")
+
+
+# ---- ways of surviving -----------------------------------------------------------------------------------------------
+
+SURVIVORS: dict[str, str] = {
+    "a grandchild": "sleep 1000 & echo begun; wait",
+    "one that ignores SIGTERM": "trap '' TERM; echo begun; while true; do sleep 1000; done",
+    "a grandchild that ignores SIGTERM": "(trap '' TERM; sleep 1000) & echo begun; wait",
+    "a session of its own": "setsid sleep 1000 & echo begun; wait",
+    "a daemon": "(setsid sh -c 'sleep 1000 & sleep 1000' >/dev/null 2>&1 &); echo begun; sleep 1000",
+    "a daemon that ignores SIGTERM": (
+        "(setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' >/dev/null 2>&1 &); sleep 0.2; echo begun; sleep 1000"
+    ),
+    "one that begins anew when it is told to end": "trap 'sleep 1000 &' TERM; echo begun; sleep 1000; wait",
+    "one that is stopped": "echo begun; kill -STOP $$",
+}
+
+
+@pytest.mark.parametrize("command", SURVIVORS.values(), ids=SURVIVORS)
+def test_a_cancellation_ends_it(command: str) -> None:
+    assert "".join(cancelled(command, grace=0.3)).startswith("begun")
+
+
+@pytest.mark.parametrize("command", SURVIVORS.values(), ids=SURVIVORS)
+def test_the_end_of_its_time_ends_it(command: str) -> None:
+    result = ran(command, timeout=0.5, grace=0.3)
+    assert result.timed_out
+    assert not result.ok
+    assert result.output.startswith("begun")
+    assert result.survivors == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 1000 & echo begun",
+        "setsid sleep 1000 & echo begun",
+        "(setsid sleep 1000 >/dev/null 2>&1 &); echo begun",
+        "(trap '' TERM; sleep 1000) & echo begun",
+    ],
+)
+def test_what_it_leaves_when_it_ends_by_itself_is_ended_too(command: str) -> None:
+    """Also those that hold its pipes open."""
+    result = ran(command, grace=0.2)
+    assert (result.status, result.output) == (0, "begun\n")
+
+
+def test_last_words_are_heard() -> None:
+    """What is told to end may clean up, and say so, within the grace."""
+    told = cancelled("trap 'echo cleaning; sleep 0.1; echo clean; exit' TERM; echo begun; sleep 1000 & wait", grace=5)
+    assert "".join(told) == "begun\ncleaning\nclean\n"
+
+
+def test_a_zombie_is_waited_for_by_its_parent_and_not_by_us() -> None:
+    code = "import os,time; os.fork() or os._exit(0); print('begun', flush=True); time.sleep(1000)"
+    assert cancelled(python(code)) == ["begun\n"]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_cannot_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process of another user cannot: the system says no."""
+    kill = os.killpg
+
+    def refused(group: int, number: int) -> None:
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr(_tree, "_GIVE_UP", 0.1)
+    monkeypatch.setattr(os, "killpg", refused)
+    result = ran("echo begun; sleep 1000", timeout=0.2, grace=0.1)
+    assert len(result.survivors) == 2
+    assert (result.status, result.signal) == (None, None)
+    for pid in result.survivors:
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(ToolError, match="could not be killed; it may still run: ") as caught:
+        cancelled("echo begun; exec sleep 1000", grace=0.1)
+    assert caught.value.code == STILL_RUNNING
+    (pid,) = map(int, str(caught.value).rpartition(": ")[2].split(", "))
+    monkeypatch.setattr(os, "killpg", kill)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    del caught
+    gc.collect()  # Trio's descriptor of a process that nobody has waited for
+
+
+# ---- pipes -----------------------------------------------------------------------------------------------------------
+
+
+def test_input_that_nobody_reads() -> None:
+    assert ran(["true"], input=b"x" * 10_000_000).ok
+    assert ran("exec <&-; echo done", input=b"x" * 10_000_000).output == "done\n"
+    cancelled("echo begun; sleep 1000", input=b"x" * 10_000_000)
+
+
+def test_a_gigabyte_of_output_is_read_within_bounds() -> None:
+    tracemalloc.start()
+    try:
+        result = ran("head -c 1073741824 /dev/zero; echo; echo the end", max_output=10_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.status == 0
+    assert result.output.endswith("\nthe end\n")
+    assert result.omitted == 1_073_741_824 + len("\nthe end\n") - 10_000
+    assert f"[... {result.omitted} bytes omitted ...]" in result.output
+    assert peak < 2_000_000
+
+
+def test_both_streams_flood_at_once() -> None:
+    command = "head -c 3000000 /dev/zero & head -c 3000000 /dev/zero >&2 & wait"
+    result = ran(command, max_output=1000)
+    gap = "\n[... 2999000 bytes omitted ...]\n"
+    assert (len(result.stdout), len(result.stderr)) == (1000 + len(gap), 1000 + len(gap))
+    assert result.omitted == 6_000_000 - 1000
+
+
+def test_a_stream_that_is_closed_early() -> None:
+    assert ran("exec >&-; echo on >&2; exec 2>&-; sleep 0.1; exit 4").status == 4
+
+
+def test_output_that_is_no_text() -> None:
+    assert ran(r"printf 'a\377\303'").output == "a\ufffd\ufffd"
+    halves = Told()
+    ran(r"printf '\303'; sleep 0.1; printf '\274'", on_output=halves)
+    assert halves == [("ü", "stdout")]
+    cut = ran("printf 'äöüäöü'", max_output=6)
+    assert "[... 6 bytes omitted ...]" in cut.output
+    assert set(cut.output) <= set("äöü\ufffd[... 6 bytes omitted ...]\n")
+
+
+def test_what_is_told_comes_with_its_stream_and_an_error_in_it_ends_the_command() -> None:
+    told = Told()
+    ran("echo out; sleep 0.1; echo err >&2", on_output=told)
+    assert told == [("out\n", "stdout"), ("err\n", "stderr")]
+
+    def fails(text: str, stream: str) -> None:
+        raise LookupError("no place for it")
+
+    with pytest.raises(LookupError, match="no place for it"):
+        ran("echo begun; sleep 1000", on_output=fails)
+
+
+# ---- what cannot be started ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "error"),
+    [
+        (["/no/such/program"], {}, FileNotFoundError),
+        (["no-such-program"], {}, FileNotFoundError),
+        ([__file__], {}, PermissionError),
+        (["/"], {}, PermissionError),
+        (["true"], {"cwd": "/no/such/directory"}, FileNotFoundError),
+        (["true"], {"cwd": __file__}, NotADirectoryError),
+    ],
+)
+def test_what_cannot_be_started(command: list[str], options: dict[str, Any], error: type[OSError]) -> None:
+    with pytest.raises(error):
+        ran(command, **options)
+
+
+def test_a_directory_that_goes_away(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    assert ran(["/bin/sh", "-c", f"rmdir {shlex.quote(str(gone))}; echo done"], cwd=gone).output == "done\n"
+    with pytest.raises(FileNotFoundError):
+        ran(["true"], cwd=gone)
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "error", "told"),
+    [
+        ([], {}, TypeError, r"command takes a list of str, with the program first, not \[\]"),
+        (["ls", 3], {}, TypeError, "command takes a list of str"),
+        (3, {}, TypeError, "command takes a list of arguments, or a text for the shell, not 3"),
+        (b"ls", {}, TypeError, "or a text for the shell, not b'ls'"),
+        (" ", {}, ValueError, "command must name a program"),
+        ("ls\0", {}, ValueError, "NUL"),
+        ("ls", {"timeout": 0}, ValueError, "timeout must be a positive number of seconds, or None, not 0"),
+        ("ls", {"timeout": "5"}, ValueError, "timeout must be"),
+        ("ls", {"grace": -1}, ValueError, "grace must be a number of seconds, 0 or more, not -1"),
+        ("ls", {"max_output": 1.5}, ValueError, "max_output must be a positive number of bytes, not 1.5"),
+        ("ls", {"max_output": 0}, ValueError, "max_output must be"),
+        ("ls", {"input": 5}, TypeError, "input takes text or bytes, not int"),
+        ("ls", {"env": {"A": 1}}, TypeError, "env takes a mapping of str to str"),
+        ("ls", {"env": "A=1"}, TypeError, "env takes a mapping of str to str"),
+    ],
+)
+def test_bad_input_is_refused(command: Any, options: dict[str, Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        ran(command, **options)
+
+
+# ---- cancelled at any time -------------------------------------------------------------------------------------------
+
+
+def test_five_hundred_at_once_are_gone_at_once() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8_000)), hard))
+    begun: list[int] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+
+            def on_output(text: str, stream: str) -> None:
+                begun.append(1)
+                if len(begun) == 500:
+                    nursery.cancel_scope.cancel()
+
+            async def one() -> None:
+                await run_command("echo begun; sleep 1000 & setsid sleep 1000 & wait", on_output=on_output, grace=5)
+
+            for _ in range(500):
+                nursery.start_soon(one)
+
+    try:
+        trio.run(main)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(begun) == 500
+
+
+@pytest.mark.parametrize("command", ["echo begun; exec sleep 1000", "setsid sleep 1000 & wait"])
+def test_a_cancellation_before_it_has_begun(command: str) -> None:
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await run_command(command)
+        assert scope.cancelled_caught
+
+    trio.run(main)
+
+
+def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tree, "is_available", lambda: False)
+
+
+def wrapped_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_census, "_last_pid", lambda: 0)
+
+
+@pytest.mark.parametrize("elsewhere", [without_proc, wrapped_around])
+def test_the_group_is_ended_where_processes_cannot_be_counted_and_when_pids_begin_anew(
+    elsewhere: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(monkeypatch)
+    assert ran("exit 3").status == 3
+    assert cancelled("echo begun; exec sleep 1000") == ["begun\n"]
+    assert ran("echo begun; trap '' TERM; while true; do sleep 0.01; done", timeout=0.2, grace=0.1).timed_out

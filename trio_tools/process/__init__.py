@@ -1,0 +1,25 @@
+"""Work that Python cannot simply stop: commands, and functions that compute, as processes that are gone in the end.
+
+A command gets a session, and so a process group, of its own: Ctrl-C at a terminal does not reach it. When it has ended,
+its time is over, or the caller is cancelled, all that is left of it is told to end (SIGTERM), is killed (SIGKILL) after
+a grace, and waited for. What that is depends on the platform:
+
+* On Linux its process group, every descendant in whatever session, and every daemon that has kept its environment,
+  which carries a mark, ``TRIO_TOOLS_COMMANDS``. Out of reach are daemons that drop the mark *and* have left group,
+  session and parents, and processes of other users, which nobody may kill: those are told of.
+* On macOS and other Unixes its process group. What has left that is not found. Written, and not tested.
+* On Windows what ``taskkill /T`` takes for the tree. Written, and not tested.
+"""
+
+from trio_tools.process._command import STILL_RUNNING, CommandResult, run_command
+from trio_tools.process._shell_tool import ENVIRONMENT, NOT_STARTED, ShellValue, shell_tool
+
+__all__ = [
+    "ENVIRONMENT",
+    "NOT_STARTED",
+    "STILL_RUNNING",
+    "CommandResult",
+    "ShellValue",
+    "run_command",
+    "shell_tool",
+]

@@ -1,0 +1,162 @@
+"""A command and all that it has started: telling it to end, and waiting until it is gone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import attrs
+import trio
+
+from trio_tools.process._census import MARK, Census, census, is_available, is_running, started_after
+
+__all__ = ["Tree", "marked", "new_mark", "own_group"]
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks at what is to end
+_GIVE_UP = 5.0  # seconds after KILL: what is there then waits for the kernel, or belongs to another user
+
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows has not
+
+_numbers = itertools.count(1)
+
+
+def new_mark() -> str:
+    """What tells the processes of one command from all others; to be put into its environment by :func:`marked`."""
+    return f"{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
+
+
+def marked(environment: Mapping[str, str], mark: str) -> dict[str, str]:
+    """An environment with that mark beside those of the commands that this process is part of itself."""
+    around = environment.get(MARK) or os.environ.get(MARK)
+    return {**environment, MARK: f"{around}:{mark}" if around else mark}
+
+
+def own_group() -> dict[str, Any]:
+    """Options of :class:`subprocess.Popen` for a process that is to have a group, and a session, of its own."""
+    if sys.platform == "win32":  # pragma: no cover - not tested
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
+
+
+class Tree:
+    """The processes of one command, which was started with :func:`own_group` and :func:`marked`.
+
+    On Linux these are its process group; all that it started and that is still a descendant, in whatever session; and
+    what has left that line too (a daemon), as long as it kept the environment that it was given. Elsewhere it is the
+    group, and on Windows what ``taskkill /T`` takes for the tree.
+    """
+
+    def __init__(self, process: trio.Process, mark: str) -> None:
+        self._leader = process
+        self._mark = mark
+        self._strays: set[int] = set()  # members that have left the group
+
+    def is_over(self) -> bool:
+        """Whether the command has ended and has left nobody behind. A quick look, not a checkpoint."""
+        pid = self._leader.pid
+        if self._leader.returncode is None or (self._group_exists() and (not is_available() or self._is_led(census()))):
+            return False
+        return not is_available() or not census(started_after(pid)).belonging(pid, self._mark)
+
+    async def end(self, grace: float) -> tuple[int, ...]:
+        """Tell all of it to end, after ``grace`` seconds kill it, and wait until it is gone.
+
+        A checkpoint; call it within a shield.
+
+        Returns:
+            The pids of those that are still there; none, if all is well.
+        """
+        for number, patience in ((signal.SIGTERM, grace), (_KILL, _GIVE_UP)):
+            with trio.move_on_after(patience):
+                await self._tell_until_gone(number)
+                await self._leader.wait()
+                return ()
+        left = census().belonging(self._leader.pid, self._mark) if is_available() else set[int]()
+        return tuple(sorted(left | ({self._leader.pid} if self._leader.poll() is None or not left else left)))
+
+    async def _tell_until_gone(self, number: int) -> None:
+        while await self._find():  # what has been started since is told too
+            self._tell(number)
+            pause = _FIRST_PAUSE
+            while await self._is_there():
+                await trio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _find(self) -> bool:
+        """Look for all members; whether there are any."""
+        if sys.platform == "win32":  # pragma: no cover - not tested
+            return self._leader.poll() is None
+        if not is_available():
+            return self._leader.poll() is None or self._group_exists()
+        counted = await _common_census()
+        members = counted.belonging(self._leader.pid, self._mark)
+        self._strays = {one.pid for one in counted.there if one.pid in members and one.group != self._leader.pid}
+        return bool(members)
+
+    def _tell(self, number: int) -> None:
+        pid = self._leader.pid
+        if sys.platform == "win32":  # pragma: no cover - not tested
+            force = ["/F"] if number == _KILL else []
+            words = ["taskkill", "/PID", str(pid), "/T", *force]
+            subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - nothing of it is from outside
+            return
+        for one in (number, signal.SIGCONT):  # what is stopped cannot end by itself
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, one)
+            for stray in self._strays:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(stray, one)
+
+    async def _is_there(self) -> bool:
+        """Whether somebody whom we know of is still there."""
+        if self._leader.poll() is None or any(map(is_running, self._strays)):
+            return True
+        return self._group_exists() and (not is_available() or self._is_led(await _common_census()))
+
+    def _group_exists(self) -> bool:
+        """Whether there is anybody in the group; a zombie, which waits only for its parent to notice, counts too."""
+        if sys.platform == "win32":  # pragma: no cover - not tested
+            return False
+        try:
+            os.killpg(self._leader.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True  # there is one, of another user
+        return True
+
+    def _is_led(self, counted: Census) -> bool:
+        return any(one.group == self._leader.pid for one in counted.there)
+
+
+@attrs.define(eq=False)
+class _Coming:
+    """A census that somebody is about to take."""
+
+    taken: trio.Event = attrs.field(factory=trio.Event)
+    counted: Census | None = None
+
+
+_coming: trio.lowlevel.RunVar[_Coming | None] = trio.lowlevel.RunVar("trio_tools: the next census", None)
+
+
+async def _common_census() -> Census:
+    """All processes, counted once for all who ask in the same step of the scheduler. A checkpoint that is shielded."""
+    coming = _coming.get()
+    if coming is None:
+        coming = _Coming()
+        _coming.set(coming)
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        _coming.set(None)
+        coming.counted = census()
+        coming.taken.set()
+    else:
+        with trio.CancelScope(shield=True):
+            await coming.taken.wait()
+    return coming.counted or census()
