@@ -24,7 +24,8 @@ _classes _pydantic _annotations _binding _signature
 _output _truncation _tool _approval _pipeline _execution _presentation _brief _lifecycle
 _gates _dispatch _around _after _finish _call _outstanding _registry
 _stalled _planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__
-process._arguments process._output process._census process._tree process._command process._shell_tool process.__init__
+process._arguments process._output process._census process._tree process._command process._shell_tool process._worker
+process.__init__
 testing._doubles testing._report testing._resources testing._source testing._tracing testing._swallowing
 testing._scenario testing._steps testing._run
 testing._seeded testing._sweep testing.__init__

@@ -175,6 +175,7 @@ def test_the_phases_are_told_apart_by_the_words_an_operator_sees() -> None:
         "guards",
         "queued",
         "around",
+        "thread",
         "body",
         "after",
         "finish",

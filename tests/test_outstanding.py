@@ -207,3 +207,65 @@ def test_a_call_whose_timeout_has_passed_is_listed_as_cancelled_since_then() -> 
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert seen == [None, 2.0]
+
+
+def test_a_body_in_a_thread_is_shown_with_its_frames_and_one_that_waits_for_a_thread_as_such() -> None:
+    """What does not return is waited for, so an operator must see where it is; and that the limiter is full."""
+    entered, released = threading.Event(), threading.Event()
+
+    @tool(concurrency="parallel")
+    def computes() -> None:
+        helps()
+
+    def helps() -> None:
+        entered.set()
+        released.wait()
+
+    shown: list[tuple[str, str, list[str]]] = []
+
+    async def main() -> None:
+        registry = ToolRegistry([computes], thread_limiter=trio.CapacityLimiter(1))
+        with trio.CancelScope() as scope:
+
+            async def call(id: str) -> None:
+                await registry.execute(ToolCall(id=id, name="computes"), scope=scope)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call, "c1")
+                await trio.to_thread.run_sync(entered.wait)
+                nursery.start_soon(call, "c2")
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+                with trio.CancelScope(shield=True):
+                    await trio.testing.wait_all_tasks_blocked()
+                shown.extend((one.execution.call_id, one.stage, functions(one)) for one in registry.outstanding())
+                released.set()
+
+    trio.run(main)
+    ((call_id, stage, names),) = shown  # the other one has not started, and never will
+    assert (call_id, stage) == ("c1", "body")
+    assert names.index("computes") < names.index("helps") < names.index("wait")
+
+
+def test_a_call_that_waits_for_a_thread_says_so() -> None:
+    limiter = trio.CapacityLimiter(1)
+
+    @tool
+    def computes() -> str:
+        return "done"
+
+    async def main() -> None:
+        registry = ToolRegistry([computes], thread_limiter=limiter)
+        stages: list[str] = []
+        async with trio.open_nursery() as nursery, limiter:
+
+            async def call() -> None:
+                result = await registry.execute(ToolCall(id="c1", name="computes"), scope=nursery.cancel_scope)
+                assert result.is_error is False
+
+            nursery.start_soon(call)
+            await trio.testing.wait_all_tasks_blocked()
+            stages += [one.stage for one in registry.outstanding()]
+        assert stages == ["thread"]
+
+    trio.run(main)

@@ -299,8 +299,10 @@ class Call:
     @property
     def stage(self) -> str:
         """Where the call is, in a word."""
-        inside = self.dispatcher is not None and self.dispatcher.task is not None
-        return (Phase.BODY if inside else self.phase).value
+        dispatcher = self.dispatcher
+        if dispatcher is None or dispatcher.task is None:
+            return self.phase.value
+        return (Phase.THREAD if dispatcher.wants_thread else Phase.BODY).value
 
     @property
     def body(self) -> BodyState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -41,6 +42,8 @@ class Dispatcher:
         latest: The outcome that stands if nothing later replaces it: that of the last attempt, or what a wrapper
             further in has answered or raised since.
         value: The value of the last success of a body, as the output contract has admitted it.
+        thread: The identity of the worker thread that runs the body, while one does; see :func:`threading.get_ident`.
+        wants_thread: Whether the attempt waits for a worker thread, as the limiter is full.
     """
 
     body: BodyState = "not-started"
@@ -49,6 +52,8 @@ class Dispatcher:
     task: trio.lowlevel.Task | None = None  # that runs the body, and
     run: RunView | None = None  # what the body was given, while an attempt is being made
     value: object = _NO_VALUE
+    thread: int | None = None
+    wants_thread: bool = False
     _timeout: trio.CancelScope | None = None  # of the attempt that is being made
 
     def __init__(
@@ -162,7 +167,11 @@ class Dispatcher:
             if self._state.called():  # also where a shield keeps it from us, or Trio was not as quick
                 return _NO_VALUE  # pragma: no cover - which of the two looks sees it is a race
             self.body = "interrupted"  # until it has ended by itself
-            return body.start(bound, run)
+            self.thread = threading.get_ident()
+            try:
+                return body.start(bound, run)
+            finally:
+                self.thread = None
 
         @trio.lowlevel.enable_ki_protection
         async def in_thread() -> object:
@@ -174,7 +183,11 @@ class Dispatcher:
         if self.holds_thread:  # waiting for a token that a call around this one holds might never end
             return await in_thread()
         limiter = self._brief.stages.thread_limiter or trio.to_thread.current_default_thread_limiter()
-        await limiter.acquire_on_behalf_of(self)
+        self.wants_thread = True
+        try:
+            await limiter.acquire_on_behalf_of(self)
+        finally:
+            self.wants_thread = False
         self.holds_thread = True
         try:
             return await in_thread()

@@ -42,6 +42,7 @@ class Phase(enum.Enum):
     GUARDS = "guards"
     QUEUED = "queued"
     AROUND = "around"
+    THREAD = "thread"
     BODY = "body"
     AFTER = "after"
     FINISH = "finish"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import trio
 
+from . import _dispatch
 from ._call import Call
 from ._views import ToolExecution
 
@@ -28,7 +30,8 @@ class OutstandingCall:
     @property
     def stage(self) -> str:
         """Where the call is: ``"before"``, ``"approval"``, ``"guards"``, ``"queued"`` (in a batch, for its key,
-        its limit or a slot), ``"around"``, ``"body"``, ``"after"`` …
+        its limit or a slot), ``"around"``, ``"thread"`` (for a worker thread, as the limiter is full), ``"body"``,
+        ``"after"`` …
         """
         return self._call.stage
 
@@ -58,13 +61,16 @@ class OutstandingCall:
     def frames(self) -> list[str]:
         """Where the call is stuck: ``"file:line in function"``, innermost last.
 
-        First the stages and the body, from the outermost of them; then each task in the body's nursery.
+        First the stages and the body, from the outermost of them; then the body in its worker thread, or each task in
+        the body's nursery.
         """
         call = self._call
         shown = list(_frames_of(call, call.task))
         dispatcher = call.dispatcher
         if dispatcher is not None and dispatcher.task is not None and dispatcher.task is not call.task:
             shown += _all_frames(dispatcher.task)  # a wrapper runs the body in a task of its own
+        if dispatcher is not None and dispatcher.thread is not None:
+            shown += _thread_frames(dispatcher.thread)
         if dispatcher is not None and dispatcher.run is not None:
             for task in dispatcher.run.owned_tasks():
                 shown += _all_frames(task)
@@ -81,6 +87,15 @@ def _frames_of(call: Call, task: trio.lowlevel.Task) -> Iterator[str]:
         if inside:
             yield f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_qualname}"
         inside = inside or frame.f_locals.get("self") is call
+
+
+def _thread_frames(thread: int) -> list[str]:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented, and the only way
+    shown: list[str] = []
+    while frame is not None and frame.f_code.co_filename != _dispatch.__file__:  # which has called the body
+        shown.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return shown[::-1]
 
 
 def _all_frames(task: trio.lowlevel.Task) -> Iterator[str]:

@@ -13,13 +13,16 @@ a grace, and waited for. What that is depends on the platform:
 
 from trio_tools.process._command import STILL_RUNNING, CommandResult, run_command
 from trio_tools.process._shell_tool import ENVIRONMENT, NOT_STARTED, ShellValue, shell_tool
+from trio_tools.process._worker import WORKER_DIED, run_in_process
 
 __all__ = [
     "ENVIRONMENT",
     "NOT_STARTED",
     "STILL_RUNNING",
+    "WORKER_DIED",
     "CommandResult",
     "ShellValue",
     "run_command",
+    "run_in_process",
     "shell_tool",
 ]

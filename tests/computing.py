@@ -1,0 +1,26 @@
+"""Functions that a worker process can import."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def fails() -> None:
+    raise LookupError("no such number")
+
+
+def dies() -> None:
+    os._exit(3)
+
+
+def computes_for_ever(sign: str) -> None:
+    """Write this process's pid, so that somebody can look whether it is gone; then compute."""
+    Path(sign).write_text(str(os.getpid()))
+    while True:
+        time.time()

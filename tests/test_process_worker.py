@@ -1,0 +1,92 @@
+"""Functions in worker processes: what comes back, and that a cancelled one is gone."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import computing
+import pytest
+import trio
+
+from trio_tools import TOOL_ABORTED, ToolCall, ToolError, ToolFailure, ToolRegistry, ToolResult, tool
+from trio_tools.process import WORKER_DIED, run_in_process
+from trio_tools.testing import assert_cancel_safe
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
+
+
+@tool
+async def squares(number: int) -> int:
+    """In a process of its own."""
+    return await run_in_process(computing.square, number)
+
+
+def ran(function: Any, *arguments: Any) -> Any:
+    return trio.run(run_in_process, function, *arguments)
+
+
+def test_what_the_function_returns_and_raises_comes_back() -> None:
+    assert ran(computing.square, 5) == 25
+    assert ran(functools.partial(computing.square, 6)) == 36
+    with pytest.raises(LookupError, match="no such number"):
+        ran(computing.fails)
+
+
+def test_a_worker_that_dies_is_an_error_that_says_so() -> None:
+    with pytest.raises(ToolError, match="the worker process has ended before <function dies") as caught:
+        ran(computing.dies)
+    assert caught.value.code == WORKER_DIED
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda: 3, "cannot be sent to a process: define it at the top of a module"),
+        (3, "takes a function and its arguments, not 3"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused(function: Callable[[], object], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        ran(function)
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio_parallel", None)
+    with pytest.raises(ImportError, match=r"pip install 'trio-tools\[parallel\]'"):
+        ran(computing.square, 5)
+
+
+def test_a_function_that_computes_for_ever_is_gone_when_it_is_cancelled(tmp_path: Path) -> None:
+    sign = tmp_path / "pid"
+
+    @tool
+    async def computes() -> None:
+        await run_in_process(computing.computes_for_ever, str(sign))
+
+    async def main() -> ToolResult:
+        registry = ToolRegistry([computes])
+        results: list[ToolResult] = []
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def call() -> None:
+                results.append(await registry.execute(ToolCall(id="c1", name="computes"), scope=scope))
+
+            nursery.start_soon(call)
+            while not (sign.exists() and sign.read_text()):  # noqa: ASYNC110 - nobody tells us
+                await trio.sleep(0.01)
+            scope.cancel()
+        return results[0]
+
+    result = trio.run(main)
+    assert isinstance(result, ToolFailure)
+    assert (result.error.code, result.body) == (TOOL_ABORTED, "interrupted")
+    assert not Path("/proc", sign.read_text()).exists()
+
+
+def test_it_is_cancel_safe_at_every_step() -> None:
+    trio.run(lambda: assert_cancel_safe(squares, {"number": 5}, modes=["cancel", "raise"]))
