@@ -129,12 +129,12 @@ class _Told:
 
     def tell(self, text: str, _: str) -> None:
         self._seen += len(text)
-        self._run.report_progress(self._seen, message=text)
         if self._left > 0:
             self._run.emit(text[: self._left])
             self._left -= len(text)
             if self._left < 0:
                 self._run.emit("[further output is left out]")
+        self._run.report_progress(self._seen, message=text)  # behind it: whoever hears it may cancel
 
 
 def _value(result: CommandResult) -> ShellValue:
