@@ -1,7 +1,7 @@
 """Tools that work on one directory: list, read, search, and run a command. What they give back is bounded.
 
-Look at two things. The first three are plain functions: the library runs them in a worker thread, and waits for it.
-And :meth:`Workspace.run_command` never leaves a process behind, however it ends: done, timed out or cancelled.
+The first three are plain functions: the library runs them in a worker thread, and waits for it. The fourth is the ready
+shell tool, which never leaves a process behind, however it ends: done, timed out or cancelled.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import codecs
 import contextlib
 import itertools
 import os
-import signal
-import subprocess
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import attrs
 import trio
 
-from trio_tools import ToolDefinition, ToolError, ToolRun, tool
+from trio_tools import ToolDefinition, ToolError, tool
+from trio_tools.process import shell_tool
 
 __all__ = ["Workspace"]
 
@@ -27,7 +26,6 @@ MOST_BYTES = 16_000  # of a file, or of what a command writes, that are shown
 MOST_FILES = 2_000  # that one search looks into
 MOST_MATCHES = 20
 GRACE = 1.0  # seconds that a command has to tidy up after it was told to end
-GIVE_UP = 5.0  # seconds after which not even KILL will help
 
 
 @attrs.frozen
@@ -68,7 +66,7 @@ class Workspace:
             tool(self.list_files),
             tool(self.read_file),
             tool(self.search_text, timeout=10),
-            tool(self.run_command, timeout=command_timeout),
+            shell_tool(name="run_command", cwd=self.root, max_output=MOST_BYTES, timeout=command_timeout, grace=GRACE),
         )
 
     def list_files(self, path: str = ".") -> Listing:
@@ -115,36 +113,6 @@ class Workspace:
             looked_into += 1
             found += itertools.islice(self._matches(file, text), MOST_MATCHES + 1)
         return Matches(found[:MOST_MATCHES], looked_into, complete=len(found) <= MOST_MATCHES)
-
-    async def run_command(self, command: str, run: ToolRun) -> str:
-        """Run a shell command in the start directory and return what it writes.
-
-        The command, and every process that it starts in its group, is gone when this returns or raises. (One that
-        leaves the group, with ``setsid``, is out of reach.)
-
-        Args:
-            command: For ``sh -c``. There is no standard input.
-            run: Where it puts out what it writes.
-        """
-        process = await trio.lowlevel.open_process(
-            ["/bin/sh", "-c", command],
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # and so a process group, of its own: Ctrl-C at the terminal does not reach it
-        )
-        output = _CommandOutput(run)
-        # Shielded, as a command that is told to end may have a lot to say, and must not get stuck saying it.
-        reading = trio.CancelScope(shield=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(output.read, process, reading)
-            try:
-                await process.wait()
-            finally:
-                await _end_group(process)
-                reading.deadline = trio.current_time() + 0.2  # whoever left the group may hold the pipe open
-        return output.shown(process.returncode or 0)
 
     # ---- paths -------------------------------------------------------------------------------------------------------
 
@@ -199,77 +167,3 @@ def _told_plainly(path: str) -> Generator[None]:
         yield
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ToolError(f"{path}: {getattr(error, 'strerror', None) or error}", code="UNREADABLE") from error
-
-
-# ---- processes -------------------------------------------------------------------------------------------------------
-
-
-class _CommandOutput:
-    """What a command writes: read while it runs, told on at once, and bounded."""
-
-    def __init__(self, run: ToolRun) -> None:
-        self._run = run
-        self._text = ""
-        self._dropped = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    async def read(self, process: trio.Process, reading: trio.CancelScope) -> None:
-        """Read to the end, or until ``reading`` is cancelled."""
-        assert process.stdout is not None
-        with reading:
-            async with process.stdout as stream:
-                async for chunk in stream:
-                    self._take(self._decoder.decode(chunk))
-
-    def _take(self, text: str) -> None:
-        kept = text[: MOST_BYTES - len(self._text)]
-        self._dropped += len(text) - len(kept)
-        if kept:
-            self._text += kept
-            self._run.emit(kept)  # stays in the result if the command is interrupted
-            self._run.report_progress(len(self._text), message=kept)  # for whoever looks on
-
-    def shown(self, status: int) -> str:
-        """All of it, for the model."""
-        notes = [f"[cut: {self._dropped} more characters]"] if self._dropped else []
-        if status:
-            notes.append(f"[exit status {status}]" if status > 0 else f"[ended by signal {-status}]")
-        return "\n".join([self._text.rstrip("\n"), *notes]).strip("\n") or "[no output]"
-
-
-async def _end_group(process: trio.Process) -> None:
-    """End the process group of a command: TERM, after a grace KILL. No cancellation interrupts it; it is bounded.
-
-    Raises:
-        ToolError: If it is still there after all, as a process of another user may be.
-    """
-    with trio.CancelScope(shield=True):
-        for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GIVE_UP)):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
-            with trio.move_on_after(patience):
-                await process.wait()
-                while _is_running(process.pid):  # noqa: ASYNC110 - nobody tells us of processes that are not our children
-                    await trio.sleep(0.01)
-                return
-    raise ToolError(f"the command (process group {process.pid}) does not end and may still run", code="STILL_RUNNING")
-
-
-def _is_running(group: int) -> bool:
-    """Whether there is a process in the group that is more than a zombie, which waits for its parent to notice."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # there is one, of another user
-    processes = list(Path("/proc").glob("[0-9]*/stat"))  # only Linux tells: elsewhere the group has to vanish
-    return not processes or any(_is_member(stat, group) for stat in processes)
-
-
-def _is_member(stat: Path, group: int) -> bool:
-    try:
-        state, _parent, its_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
-    except (OSError, ValueError):
-        return False  # it has ended meanwhile
-    return int(its_group) == group and state not in "ZX"

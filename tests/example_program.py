@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+from trio_tools.process._census import MARK
+
 __all__ = ["AT_ONCE", "EXAMPLES", "FOREVER", "PAIRED", "PATIENCE", "Program", "Start", "programs"]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -29,7 +31,7 @@ ON_A_TERMINAL = (
 
 
 class Program:
-    """The example on its way, with a mark in its environment that all its processes inherit."""
+    """The example on its way, with a mark in its environment that all its processes inherit, its commands too."""
 
     def __init__(self, directory: Path, options: tuple[str, ...], *, terminal: bool, prelude: str, **environ: str):
         self.mark = uuid.uuid4().hex
@@ -38,7 +40,7 @@ class Program:
         script = f"import sys, agent_loop, _workspace; {prelude}; sys.exit(agent_loop.main())"
         command = [sys.executable, "-W", "error", "-c", script, *options]
         environ = {"COLUMNS": "300", "PYTHONPATH": os.pathsep.join([str(EXAMPLES), *sys.path]), **environ}
-        environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MARK": self.mark, **environ}
+        environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", MARK: self.mark, **environ}
         self.output, child = pty.openpty() if terminal else os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, "-c", ON_A_TERMINAL, *command] if terminal else command,
