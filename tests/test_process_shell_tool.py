@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from trio_tools import TOOL_ABORTED, TOOL_TIMEOUT, TextContent, ToolCall, ToolFailure, ToolRegistry, ToolResult
+from trio_tools import TOOL_ABORTED, TOOL_TIMEOUT, TextContent, ToolCall, ToolFailure, ToolRegistry, ToolResult, freeze
 from trio_tools.process import NOT_STARTED, shell_tool
 from trio_tools.testing import RecordingObserver, assert_cancel_safe, run_tool
 
@@ -61,6 +61,11 @@ def test_directory_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert shown(called("pwd", cwd=tmp_path)) == str(tmp_path.resolve())
     assert shown(called("echo [$API_KEY] $LANG $MORE", env={"MORE": "more"})) == "[] C more"
     assert shown(called("echo [$API_KEY] $LANG", pass_env=["API_KEY", "NO_SUCH"])) == "[secret]"
+
+
+def test_what_may_still_run_is_told_to_the_model() -> None:
+    value = {"exit_status": None, "signal": None, "output": "", "omitted_bytes": 0, "seconds": 1, "still_running": [7]}
+    assert shell_tool(cwd="/").output.render(None, freeze(value)) == "[could not be ended, and may still run: 7]"
 
 
 def test_a_directory_that_is_gone_is_a_failure_that_says_so() -> None:

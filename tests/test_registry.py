@@ -335,3 +335,9 @@ def test_something_that_is_no_scope_is_refused_with_what_to_give(scope: Any) -> 
             await ToolRegistry([named("work")]).execute(ToolCall(id="c1", name="work"), scope=scope)
 
     trio.run(main)
+
+
+def test_a_parent_that_is_no_registry_is_refused() -> None:
+    nothing: Any = 3
+    with pytest.raises(TypeError, match="parent takes a ToolRegistry, not 3"):
+        ToolRegistry(parent=nothing)

@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+_TOO_LARGE = 1e15  # seconds, bytes: beyond that arithmetic with a clock is no longer exact
+
 __all__ = ["checked_command", "must_be_numbers", "must_be_text"]
 
 
@@ -63,4 +65,4 @@ def _plain(word: object) -> object:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _TOO_LARGE

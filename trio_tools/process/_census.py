@@ -21,8 +21,10 @@ MARK = "TRIO_TOOLS_COMMANDS"
 
 _PROC = "/proc"
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of Linux, see the flags in proc(5)
-# While a process becomes another program it has neither arguments nor an environment: look again, after these seconds.
+# While a process becomes another program it has no environment: look again, after these seconds, before it is believed
+# to have none; and longer if it has no arguments either, as a program that has begun always has.
 _EXEC = 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064
+_ENOUGH = 2
 
 
 class One(NamedTuple):
@@ -114,12 +116,11 @@ def _look_at(pid: int) -> One | None:
 
 def _marks_of(pid: int) -> list[str]:
     variables = _read(pid, "environ")
-    for pause in () if variables else _EXEC:
-        has_arguments = _read(pid, "cmdline") != b""  # asked first: then what it has for an environment is there too
-        variables = _read(pid, "environ")
-        if variables or has_arguments:
-            break
+    for look, pause in enumerate(() if variables else _EXEC):
         time.sleep(pause)
+        variables = _read(pid, "environ")
+        if variables or (look >= _ENOUGH and _read(pid, "cmdline")):
+            break
     for variable in variables.split(b"\0"):
         if variable.startswith(f"{MARK}=".encode()):
             return variable.decode(errors="replace").partition("=")[2].split(":")

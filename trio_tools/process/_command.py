@@ -20,7 +20,7 @@ __all__ = ["STILL_RUNNING", "CommandResult", "run_command"]
 STILL_RUNNING = "STILL_RUNNING"
 """The code of the error that says that a cancelled command could not be killed."""
 
-_LAST_WORDS = 0.2  # seconds for what is in a pipe, when somebody out of reach holds it open
+_LAST_WORDS = 1.0  # seconds for what is still in a pipe when nothing of the command is left
 
 
 @attrs.frozen(kw_only=True)
@@ -175,7 +175,7 @@ class _Attendance:
         # Shielded: what is told to end may have a lot to say, and must not get stuck saying it.
         reading, feeding = [trio.CancelScope(shield=True), trio.CancelScope(shield=True)], trio.CancelScope()
         async with trio.open_nursery() as nursery:
-            if process.stdout is not None:
+            if process.stdout is not None:  # pragma: no branch - it is a pipe
                 nursery.start_soon(self.recorder.read, process.stdout, "stdout", reading[0])
             if process.stderr is not None:
                 nursery.start_soon(self.recorder.read, process.stderr, "stderr", reading[1])
@@ -191,12 +191,16 @@ class _Attendance:
                 raise
             finally:
                 feeding.cancel()
-                for scope in reading if self.survivors else ():
+                for scope in reading:  # somebody out of reach may hold a pipe open
                     scope.deadline = trio.current_time() + _LAST_WORDS
 
     async def _end(self) -> None:
         with trio.CancelScope(shield=True):
-            self.survivors = await self.tree.end(self.grace)
+            try:
+                self.survivors = await self.tree.end(self.grace)
+            except KeyboardInterrupt:  # pressed again: without a grace
+                self.survivors = await self.tree.end(0)
+                raise
 
 
 async def _feed(stdin: trio.abc.SendStream, input: str | bytes | None, within: trio.CancelScope) -> None:

@@ -23,6 +23,10 @@ _GIVE_UP = 5.0  # seconds after KILL: what is there then waits for the kernel, o
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows has not
 
+# A count takes a while: who is listed may have started another one, and ended, before it is looked at. So nobody is
+# believed to be there only when so many counts, one after the other, have found nobody.
+_LOOKS = 2
+
 _numbers = itertools.count(1)
 
 
@@ -62,7 +66,8 @@ class Tree:
         pid = self._leader.pid
         if self._leader.returncode is None or (self._group_exists() and (not is_available() or self._is_led(census()))):
             return False
-        return not is_available() or not census(started_after(pid)).belonging(pid, self._mark)
+        looks = range(_LOOKS if is_available() else 0)
+        return not any(census(started_after(pid)).belonging(pid, self._mark) for _ in looks)
 
     async def end(self, grace: float) -> tuple[int, ...]:
         """Tell all of it to end, after ``grace`` seconds kill it, and wait until it is gone.
@@ -94,10 +99,15 @@ class Tree:
             return self._leader.poll() is None
         if not is_available():
             return self._leader.poll() is None or self._group_exists()
-        counted = await _common_census()
-        members = counted.belonging(self._leader.pid, self._mark)
-        self._strays = {one.pid for one in counted.there if one.pid in members and one.group != self._leader.pid}
-        return bool(members)
+        for _ in range(_LOOKS):
+            counted = await _common_census()
+            members = counted.belonging(self._leader.pid, self._mark)
+            known = {one for one in self._strays if is_running(one)}  # perhaps it has lost the parent that it had
+            strays = {one.pid for one in counted.there if one.pid in members and one.group != self._leader.pid}
+            self._strays = known | strays
+            if members or known:
+                return True
+        return False
 
     def _tell(self, number: int) -> None:
         pid = self._leader.pid
