@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -24,3 +25,10 @@ def computes_for_ever(sign: str) -> None:
     Path(sign).write_text(str(os.getpid()))
     while True:
         time.time()
+
+
+def leaves_a_thread(sign: str) -> str:
+    """Write this process's pid; a thread goes on."""
+    Path(sign).write_text(str(os.getpid()))
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    return "done"

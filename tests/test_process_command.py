@@ -118,6 +118,7 @@ def test_a_signal_that_ends_it_is_told() -> None:
 def test_input_directory_and_environment(tmp_path: Path) -> None:
     assert ran(["cat"], input="grüß").output == "grüß"
     assert ran(["cat"], input=b"bytes").output == "bytes"
+    assert ran(["cat"], input=memoryview(b"b.y.t.e.s")[::2]).output == "bytes"
     assert ran(["cat"]).output == ""
     assert ran(["pwd"], cwd=tmp_path).output == f"{tmp_path.resolve()}\n"
     assert ran(["/bin/sh", "-c", "echo $ONE-$HOME"], env={"ONE": "1"}).output == "1-\n"
@@ -189,6 +190,52 @@ def test_a_descendant_that_drops_its_environment_and_ignores_sigterm_is_killed()
     assert "".join(cancelled(f"{words} & sleep 1000", grace=0.3)).startswith("begun")
 
 
+def test_a_process_that_forks_on_and_on_into_new_sessions_is_caught() -> None:
+    code = (
+        "import os, time\nend = time.monotonic() + 3\n"
+        "if os.fork(): os._exit(0)\n"
+        "for n in range(3): os.dup2(os.open('/dev/null', os.O_RDWR), n)\n"
+        "while time.monotonic() < end:\n if os.fork(): os._exit(0)\n os.setsid()"
+    )
+    assert ran(python(code), grace=0.5).survivors == ()
+
+
+def test_a_daemon_whose_main_thread_has_ended_is_no_zombie() -> None:
+    code = (
+        "import ctypes, os, threading, time\nif os.fork(): time.sleep(1); os._exit(0)\nos.setsid()\n"
+        "threading.Thread(target=time.sleep, args=(1000,)).start()\n"
+        "print('begun', flush=True)\nctypes.CDLL(None).pthread_exit(None)"
+    )
+    result = ran(python(code))
+    assert (result.output, result.survivors) == ("begun\n", ())
+
+
+def test_a_command_that_ran_long_looks_at_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pids may have come round to the beginning."""
+
+    def nobody(leader: int) -> list[int]:
+        return []
+
+    monkeypatch.setattr(_tree, "started_after", nobody)
+    monkeypatch.setattr(_tree, "_LATELY", 0.0)
+    ran("setsid sleep 1000 & sleep 0.2")
+
+
+def test_a_count_that_others_are_started_in_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _census.census()
+    assert _census.Census([], 0).is_exact() is False  # it could not be read
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(pid, 0)
+    assert not counted.is_exact()
+
+    def never(counted: _census.Census) -> bool:
+        return False
+
+    monkeypatch.setattr(_census.Census, "is_exact", never)
+    assert ran("sleep 0; true").ok
+    cancelled("echo begun; sleep 1000")
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_ctrl_c_pressed_again_ends_it_without_a_grace() -> None:
     me = threading.get_ident()
@@ -256,7 +303,7 @@ def test_what_cannot_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_input_that_nobody_reads() -> None:
     assert ran(["true"], input=b"x" * 10_000_000).ok
-    assert ran("exec <&-; echo done", input=b"x" * 10_000_000).output == "done\n"
+    assert ran("exec <&-; sleep 0.3; echo done", input=b"x" * 10_000_000).output == "done\n"
     cancelled("echo begun; sleep 1000", input=b"x" * 10_000_000)
 
 
@@ -354,6 +401,15 @@ def test_a_directory_that_goes_away(tmp_path: Path) -> None:
         ("ls", {"input": 5}, TypeError, "input takes text or bytes, not int"),
         ("ls", {"env": {"A": 1}}, TypeError, "env takes a mapping of str to str"),
         ("ls", {"env": "A=1"}, TypeError, "env takes a mapping of str to str"),
+        ("ls", {"env": {"A=": "1"}}, ValueError, "a variable needs a name without '='"),
+        ("ls", {"env": {"": "1"}}, ValueError, "a variable needs a name without '='"),
+        ("ls", {"env": {"A": "1\0"}}, ValueError, "no NUL character"),
+        ("ls", {"input": "\ud800"}, ValueError, "input has a character that UTF-8 cannot express, give bytes instead"),
+        ("ls", {"cwd": 5}, TypeError, "cwd takes the path of a directory, not 5"),
+        ("ls", {"cwd": "a\0"}, ValueError, "cwd must name a directory"),
+        ("ls", {"merge_stderr": "no"}, TypeError, "merge_stderr takes True or False, not 'no'"),
+        ("ls", {"on_output": trio.sleep}, TypeError, "on_output takes a function of .text, stream. that is not async"),
+        ("ls", {"on_output": "print"}, TypeError, "on_output takes a function"),
     ],
 )
 def test_bad_input_is_refused(command: Any, options: dict[str, Any], error: type[Exception], told: str) -> None:
@@ -456,11 +512,13 @@ def test_a_process_that_becomes_another_program_is_looked_at_again(monkeypatch: 
     answers = [b"", b"", b"TRIO_TOOLS_COMMANDS=one:two\0"]
 
     def read(pid: int, name: str) -> bytes:
+        if name == "environ" and pid != os.getppid():
+            return b""  # another thread of it
         return answers.pop(0) if name == "environ" and answers else b"sh"
 
     monkeypatch.setattr(_census, "_read", read)
-    counted = _census.Census([_census.One(os.getppid(), 1, 1, 1)])
+    counted = _census.Census([_census.One(os.getppid(), 1, 1, 1)], 1)
     assert counted.belonging(0, "two") == {os.getppid()}
     answers.extend([b""] * 9)
-    assert _census.Census([_census.One(os.getppid(), 1, 1, 1)]).belonging(0, "two") == set()
+    assert _census.Census([_census.One(os.getppid(), 1, 1, 1)], 1).belonging(0, "two") == set()
     assert len(answers) > 1

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from test_process_command import left
 
 from trio_tools import TOOL_ABORTED, TOOL_TIMEOUT, TextContent, ToolCall, ToolFailure, ToolRegistry, ToolResult, freeze
 from trio_tools.process import NOT_STARTED, shell_tool
 from trio_tools.testing import RecordingObserver, assert_cancel_safe, run_tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Generator[None]:
+    yield
+    assert left() == []
 
 
 def called(command: str, **options: Any) -> ToolResult:
@@ -133,7 +141,10 @@ def test_the_model_is_told_of_the_bounds() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"pass_env": "PATH"}, TypeError, r"pass_env takes a list of names, such as \['PATH'\]"),
+        ({"cwd": None}, TypeError, "cwd takes the path of a directory, not None"),
+        ({"pass_env": "PATH"}, TypeError, r"pass_env takes a list of names, such as \['PATH', 'HOME'\], not 'PATH'"),
+        ({"pass_env": [1]}, TypeError, "pass_env takes a list of names"),
+        ({"pass_env": 5}, TypeError, "pass_env takes a list of names"),
         ({"env": {"A": 1}}, TypeError, "env takes a mapping of str to str"),
         ({"timeout": 0}, ValueError, "timeout must be a positive number"),
         ({"max_output": 0}, ValueError, "max_output must be a positive number of bytes"),
@@ -141,5 +152,6 @@ def test_the_model_is_told_of_the_bounds() -> None:
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
+    options.setdefault("cwd", "/")
     with pytest.raises(error, match=told):
-        shell_tool(cwd="/", **options)
+        shell_tool(**options)

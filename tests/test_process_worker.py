@@ -54,6 +54,30 @@ def test_what_cannot_be_sent_is_refused(function: Callable[[], object], told: st
         ran(function)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options", "told"),
+    [
+        ([open], {}, None),
+        ([lambda: 3], {}, "cannot be sent to a process: it is argument 1, and pickle does not take it"),
+        ([5], {"limiter": 5}, "limiter takes a trio.CapacityLimiter, not 5"),
+    ],
+)
+def test_so_are_arguments(arguments: list[Any], options: dict[str, Any], told: str | None) -> None:
+    async def main() -> object:
+        return await run_in_process(repr, *arguments, **options)
+
+    if told is None:
+        assert trio.run(main) == repr(*arguments)
+    else:
+        with pytest.raises(TypeError, match=told):
+            trio.run(main)
+
+
+def test_a_thread_that_the_function_leaves_neither_keeps_its_result_nor_outlives_it(tmp_path: Path) -> None:
+    assert ran(computing.leaves_a_thread, str(tmp_path / "pid")) == "done"
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trio_parallel", None)
     with pytest.raises(ImportError, match=r"pip install 'trio-tools\[parallel\]'"):

@@ -79,6 +79,10 @@ async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
 
 def test_a_zombie_is_told_as_such_and_where_there_is_no_proc_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "gone" in _resources.described(NOBODY)
+    ended = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, ended, os.WEXITED | os.WNOWAIT)
+    assert "ended, and not waited for" in _resources.described(ended)
+    os.waitpid(ended, 0)
     assert any(one.kind == "file" for one in look())
     monkeypatch.setattr(_resources, "_DESCRIPTORS", "/nowhere")
     assert not any(one.kind in ("file", "socket") for one in look())

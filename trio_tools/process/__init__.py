@@ -5,10 +5,14 @@ its time is over, or the caller is cancelled, all that is left of it is told to 
 a grace, and waited for. What that is depends on the platform:
 
 * On Linux its process group, every descendant in whatever session, and every daemon that has kept its environment,
-  which carries a mark, ``TRIO_TOOLS_COMMANDS``. Out of reach are daemons that drop the mark *and* have left group,
-  session and parents, and processes of other users, which nobody may kill: those are told of.
+  which carries a mark, ``TRIO_TOOLS_COMMANDS``. Out of reach are daemons that have left group, session and parents
+  *and* whose mark cannot be read, as they drop it, or as they forbid that anybody reads it (``ssh-agent`` does, and all
+  that cannot be traced; root reads it still). Processes of other users cannot be killed: those are told of.
 * On macOS and other Unixes its process group. What has left that is not found. Written, and not tested.
 * On Windows what ``taskkill /T`` takes for the tree. Written, and not tested.
+
+Timeouts and graces are measured on Trio's clock. A :class:`trio.testing.MockClock` with ``autojump_threshold`` sees a
+program that waits for a process as idle, and jumps: there they are over at once.
 """
 
 from trio_tools.process._command import STILL_RUNNING, CommandResult, run_command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,14 @@ from typing import cast
 
 _TOO_LARGE = 1e15  # seconds, bytes: beyond that arithmetic with a clock is no longer exact
 
-__all__ = ["checked_command", "must_be_numbers", "must_be_text"]
+__all__ = [
+    "checked_command",
+    "checked_directory",
+    "checked_input",
+    "must_be_environment",
+    "must_be_numbers",
+    "must_be_options",
+]
 
 
 def checked_command(command: object) -> str | list[str]:
@@ -46,18 +54,65 @@ def must_be_numbers(*, timeout: float | None, grace: float, max_output: int) -> 
         raise ValueError(f"max_output must be a positive number of bytes, not {max_output!r}")
 
 
-def must_be_text(*, env: Mapping[str, str] | None, input: object) -> None:
-    """Refuse an environment, and an input, of anything else.
+def must_be_environment(env: object) -> None:
+    """Refuse an environment that no process can be given.
+
+    Raises:
+        TypeError, ValueError: It says what is expected.
+    """
+    if env is None:
+        return
+    if not isinstance(env, Mapping):
+        raise TypeError(f"env takes a mapping of str to str, not {env!r}")
+    for name, value in cast("Mapping[object, object]", env).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"env takes a mapping of str to str, and {name!r}: {value!r} is none of that")
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"a variable needs a name without '=', and has no NUL character: {name!r}: {value!r}")
+
+
+def checked_input(input: object) -> bytes | None:
+    """What a process is to read, as bytes.
+
+    Raises:
+        TypeError, ValueError: If it is no input.
+    """
+    if input is None:
+        return None
+    if isinstance(input, str):
+        try:
+            return input.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"input has a character that UTF-8 cannot express, give bytes instead: {error}") from None
+    if isinstance(input, bytes | bytearray | memoryview):
+        return bytes(cast(bytes, input))
+    raise TypeError(f"input takes text or bytes, not {type(input).__name__}")
+
+
+def checked_directory(cwd: object) -> str:
+    """The directory, as a path.
+
+    Raises:
+        TypeError, ValueError: If it is none.
+    """
+    path = os.fspath(cast("os.PathLike[str]", cwd)) if isinstance(cwd, os.PathLike) else cwd
+    if not isinstance(path, str):
+        raise TypeError(f"cwd takes the path of a directory, not {cwd!r}")
+    if not path or "\0" in path:
+        raise ValueError(f"cwd must name a directory, and have no NUL character: {cwd!r}")
+    return path
+
+
+def must_be_options(*, merge_stderr: object, on_output: object) -> None:
+    """Refuse what is no switch, and nothing that can be told of output.
 
     Raises:
         TypeError: It says what is expected.
     """
-    if input is not None and not isinstance(input, str | bytes | bytearray | memoryview):
-        raise TypeError(f"input takes text or bytes, not {type(input).__name__}")
-    if env is None:
-        return
-    if not isinstance(env, Mapping) or any(not isinstance(one, str) for pair in env.items() for one in pair):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-        raise TypeError(f"env takes a mapping of str to str, not {env!r}")
+    if not isinstance(merge_stderr, bool):
+        raise TypeError(f"merge_stderr takes True or False, not {merge_stderr!r}")
+    if on_output is not None and (not callable(on_output) or inspect.iscoroutinefunction(on_output)):
+        raise TypeError(f"on_output takes a function of (text, stream) that is not async, not {on_output!r}")
 
 
 def _plain(word: object) -> object:

@@ -44,13 +44,14 @@ def is_available() -> bool:
 
 @attrs.define(eq=False)
 class Census:
-    """Processes, as they were at one moment.
+    """Processes, as they were while they were counted.
 
     Attributes:
         there: All that were looked at, but for zombies, which wait only for their parents to notice.
     """
 
     there: list[One]
+    _last_pid: int  # when the count began
     _marked: dict[str, set[int]] | None = None  # by mark; made when it is asked for
 
     def belonging(self, leader: int, mark: str) -> set[int]:
@@ -61,6 +62,13 @@ class Census:
         while new := {one.pid for one in others if one.parent in members} - members:
             members |= new
         return members
+
+    def is_exact(self) -> bool:
+        """Whether no process has been started since the count began, so that nobody can have slipped through it.
+
+        (Who is listed may start another one, and end, before it is looked at.) To be asked when all else has been.
+        """
+        return self._last_pid != 0 and _last_pid() == self._last_pid
 
     def _with(self, mark: str) -> set[int]:
         if self._marked is None:
@@ -73,12 +81,13 @@ class Census:
 
 def census(pids: Iterable[int] | None = None) -> Census:
     """All processes, or those of ``pids``."""
+    last = _last_pid()
     found = (_look_at(pid) for pid in (_pids() if pids is None else pids))
-    return Census([one for one in found if one is not None])
+    return Census([one for one in found if one is not None], last)
 
 
 def started_after(leader: int) -> list[int]:
-    """Those that may have been started after ``leader``: pids grow, until they begin anew."""
+    """Those that may have been started after ``leader``, lately: pids grow, until they begin anew."""
     last = _last_pid()
     if last == leader:
         return []  # nothing has been started since, no thread either
@@ -106,25 +115,36 @@ def _pids() -> list[int]:
 def _look_at(pid: int) -> One | None:
     try:
         with open(f"{_PROC}/{pid}/stat", "rb") as file:
-            state, parent, group, session, _, _, flags, *_ = file.read().rpartition(b")")[2].split()
-    except (OSError, ValueError):
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
         return None  # it is gone
-    if state in (b"Z", b"X") or int(flags) & _KERNEL_THREAD:
+    state, parent, group, session, flags, threads = *fields[:4], fields[6], int(fields[17])
+    # One whose main thread has ended looks like a zombie, but for its other threads.
+    if (state == b"Z" and threads < 2) or state == b"X" or int(flags) & _KERNEL_THREAD:
         return None
     return One(pid, int(parent), int(group), int(session))
 
 
 def _marks_of(pid: int) -> list[str]:
-    variables = _read(pid, "environ")
+    variables = _environment(pid)
     for look, pause in enumerate(() if variables else _EXEC):
         time.sleep(pause)
-        variables = _read(pid, "environ")
+        variables = _environment(pid)
         if variables or (look >= _ENOUGH and _read(pid, "cmdline")):
             break
     for variable in variables.split(b"\0"):
         if variable.startswith(f"{MARK}=".encode()):
             return variable.decode(errors="replace").partition("=")[2].split(":")
     return []
+
+
+def _environment(pid: int) -> bytes:
+    """That of a process, or of its first thread that has one: the main thread may have ended before the others."""
+    variables = _read(pid, "environ")
+    with suppress(OSError):
+        threads = [] if variables else os.listdir(f"{_PROC}/{pid}/task")
+        variables = next(filter(None, (_read(int(one), "environ") for one in threads if int(one) != pid)), variables)
+    return variables
 
 
 def _read(pid: int, name: str) -> bytes:

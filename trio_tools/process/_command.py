@@ -11,7 +11,14 @@ import attrs
 import trio
 
 from trio_tools._errors import ToolError
-from trio_tools.process._arguments import checked_command, must_be_numbers, must_be_text
+from trio_tools.process._arguments import (
+    checked_command,
+    checked_directory,
+    checked_input,
+    must_be_environment,
+    must_be_numbers,
+    must_be_options,
+)
 from trio_tools.process._output import OnOutput, Recorder
 from trio_tools.process._tree import Tree, marked, new_mark, own_group
 
@@ -95,27 +102,30 @@ async def run_command(
         ToolError: With the code ``STILL_RUNNING``, if it was cancelled and could not be killed.
     """
     must_be_numbers(timeout=timeout, grace=grace, max_output=max_output)
-    must_be_text(env=env, input=input)
-    arguments, mark, began = checked_command(command), new_mark(), trio.current_time()
-    process = await _started(arguments, cwd, marked(os.environ if env is None else env, mark), input, merge_stderr)
+    must_be_environment(env)
+    must_be_options(merge_stderr=merge_stderr, on_output=on_output)
+    arguments, data, mark, began = checked_command(command), checked_input(input), new_mark(), trio.current_time()
+    directory = None if cwd is None else checked_directory(cwd)
+    environment = marked(os.environ if env is None else env, mark)
+    process = await _started(arguments, directory, environment, data is not None, merge_stderr)
     time = trio.CancelScope(deadline=math.inf if timeout is None else began + timeout)
     recorder = Recorder(max_output, on_output, time.cancel)
     attendance = _Attendance(arguments, process, Tree(process, mark), recorder, time, grace)
-    await attendance.attend(input)
+    await attendance.attend(data)
     return attendance.result(trio.current_time() - began)
 
 
 async def _started(
     arguments: str | list[str],
-    cwd: str | os.PathLike[str] | None,
+    cwd: str | None,
     environment: Mapping[str, str],
-    input: str | bytes | None,
+    has_input: bool,
     merge_stderr: bool,
 ) -> trio.Process:
     return await trio.lowlevel.open_process(
         arguments,
         shell=isinstance(arguments, str),
-        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
         cwd=cwd,
@@ -141,10 +151,10 @@ class _Attendance:
     grace: float
     survivors: tuple[int, ...] = ()
 
-    async def attend(self, input: str | bytes | None) -> None:
+    async def attend(self, data: bytes | None) -> None:
         """Feed it, read what it writes, and see it to its end."""
         try:
-            await self._attend(input)
+            await self._attend(data)
         except BaseException:
             if self.survivors:
                 pids = ", ".join(map(str, self.survivors))
@@ -170,7 +180,7 @@ class _Attendance:
             survivors=self.survivors,
         )
 
-    async def _attend(self, input: str | bytes | None) -> None:
+    async def _attend(self, data: bytes | None) -> None:
         process = self.process
         # Shielded: what is told to end may have a lot to say, and must not get stuck saying it.
         reading, feeding = [trio.CancelScope(shield=True), trio.CancelScope(shield=True)], trio.CancelScope()
@@ -180,7 +190,7 @@ class _Attendance:
             if process.stderr is not None:
                 nursery.start_soon(self.recorder.read, process.stderr, "stderr", reading[1])
             if process.stdin is not None:
-                nursery.start_soon(_feed, process.stdin, input, feeding)
+                nursery.start_soon(_feed, process.stdin, data or b"", feeding)
             try:
                 with self.time:
                     await process.wait()
@@ -203,9 +213,8 @@ class _Attendance:
                 raise
 
 
-async def _feed(stdin: trio.abc.SendStream, input: str | bytes | None, within: trio.CancelScope) -> None:
+async def _feed(stdin: trio.abc.SendStream, data: bytes, within: trio.CancelScope) -> None:
     """Write all of it, unless nobody reads it; then close the pipe."""
-    data = input.encode() if isinstance(input, str) else input or b""
     try:
         with within:
             await stdin.send_all(data)

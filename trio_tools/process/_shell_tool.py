@@ -12,7 +12,7 @@ from trio_tools._json import FrozenJson
 from trio_tools._output import Output
 from trio_tools._tool import ToolDefinition, tool
 from trio_tools._views import ToolRun
-from trio_tools.process._arguments import must_be_numbers, must_be_text
+from trio_tools.process._arguments import checked_directory, must_be_environment, must_be_numbers
 from trio_tools.process._command import CommandResult, run_command
 
 __all__ = ["ENVIRONMENT", "NOT_STARTED", "ShellValue", "shell_tool"]
@@ -69,11 +69,9 @@ def shell_tool(
         ValueError, TypeError: If an argument is not what it should be.
     """
     must_be_numbers(timeout=timeout, grace=grace, max_output=max_output)
-    must_be_text(env=env, input=None)
-    if isinstance(pass_env, str):
-        raise TypeError(f"pass_env takes a list of names, such as [{pass_env!r}]")
+    must_be_environment(env)
     return tool(
-        _body(cwd, tuple(pass_env), dict(env or {}), max_output, grace),
+        _body(checked_directory(cwd), _names(pass_env), dict(env or {}), max_output, grace),
         name=name,
         description=description or _description(max_output, timeout),
         timeout=timeout,
@@ -81,8 +79,16 @@ def shell_tool(
     )
 
 
+def _names(pass_env: object) -> tuple[str, ...]:
+    names = list(cast("Iterable[object]", pass_env)) if isinstance(pass_env, Iterable) else [pass_env]
+    texts = tuple(one for one in names if isinstance(one, str))
+    if isinstance(pass_env, str) or len(texts) < len(names):
+        raise TypeError(f"pass_env takes a list of names, such as ['PATH', 'HOME'], not {pass_env!r}")
+    return texts
+
+
 def _body(
-    cwd: str | os.PathLike[str], passed: tuple[str, ...], given: dict[str, str], max_output: int, grace: float
+    cwd: str, passed: tuple[str, ...], given: dict[str, str], max_output: int, grace: float
 ) -> Callable[[str, ToolRun], Awaitable[ShellValue]]:
     async def shell(command: str, run: ToolRun) -> ShellValue:
         """Run it.

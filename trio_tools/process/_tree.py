@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -23,9 +24,9 @@ _GIVE_UP = 5.0  # seconds after KILL: what is there then waits for the kernel, o
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows has not
 
-# A count takes a while: who is listed may have started another one, and ended, before it is looked at. So nobody is
-# believed to be there only when so many counts, one after the other, have found nobody.
-_LOOKS = 2
+# Nobody is believed to be there only when a count that is exact has found nobody, or so many of others have.
+_COUNTS = 10
+_LATELY = 5.0  # seconds in which pids, of which there are 32,768 at least, do not come round again
 
 _numbers = itertools.count(1)
 
@@ -59,6 +60,7 @@ class Tree:
     def __init__(self, process: trio.Process, mark: str) -> None:
         self._leader = process
         self._mark = mark
+        self._began = time.monotonic()
         self._strays: set[int] = set()  # members that have left the group
 
     def is_over(self) -> bool:
@@ -66,8 +68,17 @@ class Tree:
         pid = self._leader.pid
         if self._leader.returncode is None or (self._group_exists() and (not is_available() or self._is_led(census()))):
             return False
-        looks = range(_LOOKS if is_available() else 0)
-        return not any(census(started_after(pid)).belonging(pid, self._mark) for _ in looks)
+        is_young = time.monotonic() - self._began < _LATELY
+        for _ in range(_COUNTS if is_available() else 0):
+            pids = started_after(pid) if is_young else None
+            if pids == []:
+                break
+            counted = census(pids)
+            if counted.belonging(pid, self._mark):
+                return False
+            if counted.is_exact():
+                break
+        return True
 
     async def end(self, grace: float) -> tuple[int, ...]:
         """Tell all of it to end, after ``grace`` seconds kill it, and wait until it is gone.
@@ -99,7 +110,7 @@ class Tree:
             return self._leader.poll() is None
         if not is_available():
             return self._leader.poll() is None or self._group_exists()
-        for _ in range(_LOOKS):
+        for _ in range(_COUNTS):
             counted = await _common_census()
             members = counted.belonging(self._leader.pid, self._mark)
             known = {one for one in self._strays if is_running(one)}  # perhaps it has lost the parent that it had
@@ -107,6 +118,8 @@ class Tree:
             self._strays = known | strays
             if members or known:
                 return True
+            if counted.is_exact():
+                break
         return False
 
     def _tell(self, number: int) -> None:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 WORKER_DIED = "WORKER_DIED"
 """The code of the error that says that a worker process ended before its function did."""
 
+_GRACE = 0.5  # seconds for the worker to end when its function has returned; a thread that it left may keep it
+
 
 async def run_in_process(
     function: Callable[..., T], *arguments: object, limiter: trio.CapacityLimiter | None = None
@@ -29,10 +31,10 @@ async def run_in_process(
             return await run_in_process(factors, number)
 
     A thread cannot be stopped, and is waited for; a process can. The worker is a fresh one for each call, which costs
-    some tenths of a second, and is gone when this is left, whatever way. What the function itself has started as
-    processes is not: use :func:`run_command` for that. (One helper of the standard library's stays as long as the
-    program, its resource tracker.) Needs `trio-parallel <https://trio-parallel.readthedocs.io>`_, which the extra
-    ``trio-tools[parallel]`` installs.
+    some tenths of a second, and is gone when this is left, whatever way; with it a thread that the function has left.
+    What the function itself has started as processes is not: use :func:`run_command` for that. (One helper of the
+    standard library's stays as long as the program, its resource tracker.) Needs
+    `trio-parallel <https://trio-parallel.readthedocs.io>`_, which the extra ``trio-tools[parallel]`` installs.
 
     A checkpoint. If ``Cancelled`` comes out, the worker has been killed and is gone; it may have had effects.
 
@@ -54,16 +56,31 @@ async def run_in_process(
         raise ImportError("run_in_process needs trio-parallel: pip install 'trio-tools[parallel]'") from error
     if not callable(function):
         raise TypeError(f"run_in_process takes a function and its arguments, not {function!r}")
-    try:
-        pickle.dumps(function)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        text = f"{function!r} cannot be sent to a process: define it at the top of a module ({error})"
-        raise TypeError(text) from error
+    if limiter is not None and not isinstance(limiter, trio.CapacityLimiter):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"limiter takes a trio.CapacityLimiter, not {limiter!r}")
+    _must_be_sendable(function, arguments)
     bound = limiter or cast(trio.CapacityLimiter, trio_parallel.current_default_worker_limiter())
+    returned: list[T] = []
     try:
-        async with trio_parallel.open_worker_context() as workers:  # pyright: ignore[reportUnknownMemberType] - likewise
+        async with trio_parallel.open_worker_context(grace_period=_GRACE) as workers:  # pyright: ignore[reportUnknownMemberType] - no types
             call = partial(workers.run_sync, function, *arguments)  # pyright: ignore[reportUnknownMemberType] - likewise
-            return await call(kill_on_cancel=True, limiter=bound)
+            returned.append(await call(kill_on_cancel=True, limiter=bound))
     except trio_parallel.BrokenWorkerError as error:
-        raise ToolError(f"the worker process has ended before {function!r} has: {error}", code=WORKER_DIED) from error
-    raise AssertionError("unreachable: the context lets everything out")  # pragma: no cover - for the type checker
+        if not returned:  # else the function has left a thread, and the worker with it was killed
+            text = f"the worker process has ended before {function!r} has: {error}"
+            raise ToolError(text, code=WORKER_DIED) from error
+    return returned[0]
+
+
+def _must_be_sendable(function: object, arguments: tuple[object, ...]) -> None:
+    for number, one in enumerate((function, *arguments)):
+        try:
+            pickle.dumps(one)
+        except Exception as error:
+            text = f"{one!r} cannot be sent to a process"
+            advice = (
+                f"it is argument {number}, and pickle does not take it"
+                if number
+                else "define it at the top of a module"
+            )
+            raise TypeError(f"{text}: {advice} ({error})") from error
