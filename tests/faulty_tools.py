@@ -221,6 +221,19 @@ async def leaves_a_socket() -> None:
 
 
 @faulty()
+async def leaves_a_daemon() -> None:
+    """Its parent ends at once, and nobody has it as a child."""
+    subprocess.run("setsid sleep 1000 < /dev/null > /dev/null 2>&1 &", shell=True, check=True)  # noqa: ASYNC221 - breaks: process-left
+    await trio.sleep(1)
+
+
+@faulty()
+async def leaves_an_abandoned_thread() -> None:
+    """Trio is told not to wait for it."""
+    await trio.to_thread.run_sync(time.sleep, 0.2, abandon_on_cancel=True)  # breaks: thread-left
+
+
+@faulty()
 async def leaves_a_process() -> None:
     """Started, and killed only if all goes well."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: ASYNC220 - breaks: process-left

@@ -35,6 +35,13 @@ async def count(upto: int, run: ToolRun) -> int:
     return upto
 
 
+def test_a_recorder_takes_nothing_and_its_class_is_no_observer() -> None:
+    with pytest.raises(TypeError):
+        RecordingObserver(ToolRegistry())  # pyright: ignore[reportCallIssue] - on purpose
+    with pytest.raises(TypeError, match="a stage must be callable, and an instance of its class"):
+        ToolRegistry().observe(RecordingObserver)  # pyright: ignore[reportArgumentType] - on purpose
+
+
 @pytest.mark.trio
 async def test_run_tool_calls_a_tool_as_a_model_would() -> None:
     result = await run_tool(count, {"upto": 3})

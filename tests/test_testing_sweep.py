@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -271,6 +273,7 @@ def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:
     [
         ({"mode": "kill"}, ValueError, "mode must be one of 'cancel', 'deadline', 'raise', not 'kill'"),
         ({"max_steps": 0}, ValueError, "max_steps must be a positive number, not 0"),
+        ({"max_steps": math.inf}, ValueError, "max_steps must be a whole number, not inf"),
         ({"max_seconds": "5"}, ValueError, "max_seconds must be a positive number, not '5'"),
         ({"code": [GENERATED["work"]]}, ValueError, "cannot be read, and without it nobody sees what is swallowed"),
         ({"registry": 3}, TypeError, "registry takes a ToolRegistry, not 3"),
@@ -293,6 +296,11 @@ def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception]
     with pytest.raises(error, match=told):
         report = swept(one_call(ToolRegistry([work])), **options)
         assert not report.breaches, str(report)
+
+
+def test_other_event_loops_are_told_what_to_run_it_in() -> None:
+    with pytest.raises(RuntimeError, match="a sweep is awaited in a Trio program"):
+        asyncio.run(assert_cancel_safe(work))
 
 
 @pytest.mark.parametrize("make_call", [None, 3, work, lambda: None])

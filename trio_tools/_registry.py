@@ -159,8 +159,8 @@ class ToolRegistry:
         return Registration(lift)
 
     def _add(self, stages: dict[int, T], stage: T) -> Registration:
-        if not callable(stage):
-            raise TypeError(f"a stage must be callable, not {stage!r}")
+        if not callable(stage) or isinstance(stage, type):
+            raise TypeError(f"a stage must be callable, and an instance of its class, not {stage!r}")
         if inspect.isasyncgenfunction(stage) or inspect.isgeneratorfunction(stage):
             raise TypeError(f"{stage!r} is a generator: a stage must not yield, it awaits call_next() and returns")
         number = next(self._number)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import attrs
 
-__all__ = ["MARK", "Census", "One", "census", "is_available", "is_running", "started_after"]
+__all__ = ["MARK", "Census", "One", "census", "is_available", "is_running", "last_pid", "started_after"]
 
 MARK = "TRIO_TOOLS_COMMANDS"
 """The environment variable that a command, and all that it starts, is known by: a list of marks, by ``:``."""
@@ -58,7 +58,7 @@ class Census:
         """The pids of those that ``leader``, which may have ended, or one that it started, has started."""
         others = [one for one in self.there if one.pid != os.getpid()]
         members = {one.pid for one in others if leader in (one.pid, one.parent, one.group, one.session)}
-        members |= self._with(mark)
+        members |= self.with_mark(mark)
         while new := {one.pid for one in others if one.parent in members} - members:
             members |= new
         return members
@@ -68,9 +68,10 @@ class Census:
 
         (Who is listed may start another one, and end, before it is looked at.) To be asked when all else has been.
         """
-        return self._last_pid != 0 and _last_pid() == self._last_pid
+        return self._last_pid != 0 and last_pid() == self._last_pid
 
-    def _with(self, mark: str) -> set[int]:
+    def with_mark(self, mark: str) -> set[int]:
+        """The pids of those that carry ``mark``."""
         if self._marked is None:
             self._marked = {}
             for one in self.there:
@@ -81,20 +82,20 @@ class Census:
 
 def census(pids: Iterable[int] | None = None) -> Census:
     """All processes, or those of ``pids``."""
-    last = _last_pid()
+    last = last_pid()
     found = (_look_at(pid) for pid in (_pids() if pids is None else pids))
     return Census([one for one in found if one is not None], last)
 
 
 def started_after(leader: int) -> list[int]:
     """Those that may have been started after ``leader``, lately: pids grow, until they begin anew."""
-    last = _last_pid()
+    last = last_pid()
     if last == leader:
         return []  # nothing has been started since, no thread either
     return [pid for pid in _pids() if pid > leader or last < leader]
 
 
-def _last_pid() -> int:
+def last_pid() -> int:
     """The pid that was given last; 0 if that cannot be read."""
     try:
         with open(f"{_PROC}/loadavg", "rb") as file:

@@ -49,8 +49,10 @@ class RecordingObserver:
         reported: What bodies reported of their progress, with the execution that did.
     """
 
-    observed: list[Observed] = attrs.field(factory=list[Observed])
-    reported: list[tuple[ToolExecution, Progress]] = attrs.field(factory=list[tuple[ToolExecution, Progress]])
+    observed: list[Observed] = attrs.field(factory=list[Observed], init=False)
+    reported: list[tuple[ToolExecution, Progress]] = attrs.field(
+        factory=list[tuple[ToolExecution, Progress]], init=False
+    )
 
     def __call__(self, execution: ToolExecution, result: ToolResult) -> None:
         """Keep a result: this is a ``ResultObserver``."""

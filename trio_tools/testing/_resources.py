@@ -1,7 +1,7 @@
 """What this process holds: tasks, threads, descriptors, child processes. Two looks, compared, show what was left.
 
-Descriptors and processes are read from ``/proc``, on Linux; elsewhere these two are not seen. Of processes, our
-children and theirs are: one whose parent has ended is nobody's.
+Descriptors and processes are read from ``/proc``, on Linux; elsewhere these two are not seen. Processes are our
+children and theirs, and those whose parent has ended, as long as they have kept the environment that they were given.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import re
 import signal
 import stat
 import threading
-from collections.abc import Collection, Hashable, Iterator
-from contextlib import suppress
+from collections.abc import Collection, Generator, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 import attrs
 import trio
 
-__all__ = ["Held", "described", "end_process", "ended", "held"]
+from trio_tools.process._census import MARK, census, is_available, last_pid, started_after
+from trio_tools.process._tree import marked, new_mark
+
+__all__ = ["Held", "Marked", "described", "end_process", "ended", "held"]
 
 _DESCRIPTORS = "/proc/self/fd"
 _TASKS = "/proc/{}/task"
@@ -52,13 +55,41 @@ class Held:
                 return self.text in text
 
 
-def held(known: Collection[Held] = ()) -> set[Held]:
+@attrs.frozen
+class Marked:
+    """Processes by a mark in the environment that they have inherited, whosoever children they are now."""
+
+    _mark: str = attrs.field(factory=new_mark, init=False)
+    _since: int = attrs.field(factory=last_pid, init=False)
+
+    @contextmanager
+    def marking(self) -> Generator[Marked]:
+        """Have what this process starts within the block carry the mark, on top of those that it carries itself."""
+        before = os.environ.get(MARK)
+        os.environ.update(marked({}, self._mark))
+        try:
+            yield self
+        finally:
+            os.environ.pop(MARK)
+            if before is not None:
+                os.environ[MARK] = before
+
+    def held(self) -> Iterator[Held]:
+        """Those that there are."""
+        pids = started_after(self._since) if is_available() else []
+        if pids:
+            yield from (Held("process", pid, described(pid)) for pid in census(pids).with_mark(self._mark))
+
+
+def held(known: Collection[Held] = (), marks: Marked | None = None) -> set[Held]:
     """Everything that is held now. Synchronous; to be called in a Trio task.
 
     Args:
         known: What need not be described again.
+        marks: Also the processes that carry this mark.
     """
-    return {*_tasks(), *_threads(), *_descriptors(known), *_processes(os.getpid())}
+    left = () if marks is None else marks.held()
+    return {*_tasks(), *_threads(), *_descriptors(known), *_processes(os.getpid()), *left}
 
 
 def end_process(pid: int) -> None:

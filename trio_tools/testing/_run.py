@@ -16,7 +16,7 @@ from trio_tools._batch import BatchOutcome
 from trio_tools._errors import describe
 from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
-from trio_tools.testing._resources import Held, end_process, ended, held
+from trio_tools.testing._resources import Held, Marked, end_process, ended, held
 from trio_tools.testing._scenario import Scenario, set_up
 from trio_tools.testing._source import location
 from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
@@ -41,10 +41,11 @@ _STEPS_FOR_OTHERS = 256  # enough for one that does a thing or two before it clo
 class Runs:
     """The runs of one scenario, one after the other."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, marks: Marked) -> None:
         self._scenario = scenario
+        self.marks = marks
         gc.collect()  # what others have left to the collector is not the tool's
-        self._held = held()
+        self._held = held(marks=marks)
 
     async def once(self, at: int, lines: LineWatch | None = None) -> tuple[CancelPoint, bool]:
         """Run the scenario, disturbed at point number ``at`` (0: not at all); whether it came that far.
@@ -85,11 +86,11 @@ class Runs:
     async def _new(self) -> set[Held]:
         """What is held and was not. Others, such as a server in this program, get some steps to close theirs."""
         before, steps = self._held, 1
-        self._held = held(before)
+        self._held = held(before, self.marks)
         while steps <= _STEPS_FOR_OTHERS and any(one.kind in ("file", "socket") for one in self._held - before):
             for _ in range(steps):
                 await trio.lowlevel.cancel_shielded_checkpoint()
-            self._held, steps = held(before), 2 * steps
+            self._held, steps = held(before, self.marks), 2 * steps
         return {one for one in self._held - before if one.kind != "task"}
 
 

@@ -36,6 +36,14 @@ def _check_bound(_: object, attribute: attrs.Attribute[Any], bound: float) -> No
         raise ValueError(f"{attribute.name} must be a positive number, not {bound!r}")
 
 
+def _check_steps(instance: object, attribute: attrs.Attribute[Any], bound: float) -> None:
+    _check_bound(instance, attribute, bound)
+    if not isinstance(bound, int):
+        raise ValueError(
+            f"{attribute.name} must be a whole number, not {bound!r}: what runs on and on ends nowhere else"
+        )
+
+
 def _check_function(_: object, attribute: attrs.Attribute[Any], function: object) -> None:
     takes = {"make_call": ("scope",), "check": ("point",)}.get(attribute.name, ())
     call = f"({', '.join(takes)})"
@@ -80,9 +88,13 @@ class Scenario:
     check: Callable[[CancelPoint], None] | None = attrs.field(validator=attrs.validators.optional(_check_function))
     setup: SetUp = attrs.field(validator=_check_function)
     files: frozenset[str] = frozenset()
-    max_steps: int = attrs.field(validator=_check_bound)
+    max_steps: int = attrs.field(validator=_check_steps)
     max_seconds: float = attrs.field(validator=_check_bound)
     clock: Callable[[], float] = attrs.field(validator=_check_clock)
+
+    def __attrs_pre_init__(self) -> None:
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError("a sweep is awaited in a Trio program: under trio.run, or in a test of pytest-trio")
 
 
 def nothing() -> AbstractAsyncContextManager[object]:

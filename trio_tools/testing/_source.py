@@ -19,7 +19,9 @@ __all__ = ["Source", "is_library", "location", "source_of"]
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
 _TAKES_CANCELLED: tuple[object, ...] = (BaseException, BaseExceptionGroup, trio.Cancelled)
-_CATCHES_ALL = frozenset({"BaseException", "BaseExceptionGroup", "Cancelled"})
+_CATCHES_ALL = frozenset(
+    {"BaseException", "BaseExceptionGroup", "Cancelled", "get_cancelled_exc_class()"}  # the last one as anyio calls it
+)
 
 
 def location(frame: FrameType, line: int | None = None) -> str:

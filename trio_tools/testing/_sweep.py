@@ -16,6 +16,7 @@ from trio_tools._results import ToolFailure
 from trio_tools._tool import ToolDefinition
 from trio_tools.testing._doubles import must_be_registry, must_be_tool
 from trio_tools.testing._report import MODES, Breach, CancelPoint, CancelReport, Mode
+from trio_tools.testing._resources import Marked
 from trio_tools.testing._run import Runs
 from trio_tools.testing._scenario import Code, MakeCall, Scenario, SetUp, as_many, files_of, nothing
 from trio_tools.testing._tracing import LineWatch
@@ -48,8 +49,7 @@ async def cancel_everywhere(
     Await it in any Trio program; under ``trio.testing.MockClock`` nothing waits for real. The steps of one task are the
     same in each run; where several tasks can run, Trio picks the order, and :func:`run_seeded` makes it pick the same
     ones again. One run before all others is not judged: it fills caches. Files, sockets and processes are seen on
-    Linux; a process whose parent has ended is not. Lines are followed with :func:`sys.settrace`, for short: debuggers
-    and coverage tools do not see these.
+    Linux. Lines are followed with :func:`sys.settrace`, for short: debuggers and coverage tools do not see these.
 
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
@@ -83,27 +83,28 @@ async def cancel_everywhere(
         clock=clock,
     )
     scenario = attrs.evolve(scenario, files=files_of(as_many(code) or [make_call]))
-    with _one_at_a_time(), nullcontext() if registry is None else registry.observe(scenario.observer):
-        return CancelReport(mode, tuple(await _swept(scenario)))
+    with _one_at_a_time() as marks, nullcontext() if registry is None else registry.observe(scenario.observer):
+        return CancelReport(mode, tuple(await _swept(scenario, marks)))
 
 
 _sweeping = threading.Lock()
 
 
 @contextmanager
-def _one_at_a_time() -> Generator[None]:
-    """Trace functions, filters of warnings and descriptors are the whole process's."""
+def _one_at_a_time() -> Generator[Marked]:
+    """Trace functions, filters of warnings, descriptors and the environment are the whole process's."""
     if not _sweeping.acquire(blocking=False):
         raise RuntimeError("another sweep is running in this process: make them one after the other")
     try:
-        yield
+        with Marked().marking() as marks:
+            yield marks
     finally:
         _sweeping.release()
 
 
-async def _swept(scenario: Scenario) -> list[CancelPoint]:
-    await Runs(attrs.evolve(scenario, check=None)).once(0)  # fills caches
-    runs = Runs(scenario)
+async def _swept(scenario: Scenario, marks: Marked) -> list[CancelPoint]:
+    await Runs(attrs.evolve(scenario, check=None), marks).once(0)  # fills caches
+    runs = Runs(scenario, marks)
     places: dict[str, str | None] = {}
     undisturbed, _ = await runs.once(0)
     points = [await _located(scenario, runs, undisturbed, places)]
@@ -126,7 +127,7 @@ async def _located(scenario: Scenario, runs: Runs, point: CancelPoint, places: d
     """The point with the lines of what needs a further run to find them; one for each rule and sweep."""
     unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _TO_BE_LOCATED}
     if unknown - places.keys():
-        watch = LineWatch(scenario.files, scenario.clock)
+        watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
         again, _ = await runs.once(point.at, watch)
         opened: dict[str, str | None] = {}
         for one, where in watch.opened.items():  # of a process and its children the first was opened by that line

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
-from trio_tools.testing._resources import Held, held
+from trio_tools.testing._resources import Held, Marked, held
 from trio_tools.testing._source import location, source_of
 
 __all__ = ["Injector", "LineWatch", "Stopper", "Trace", "one_after_the_other", "traced"]
 
 Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 
+_NAMED = 0.001  # seconds for a thread to take the name of what it does
 _PACKAGE = str(Path(__file__).parents[1])
 # Of a block, or of what is closed: none of them can fail cleanly.
 _NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "enter_async_context", "aclose", "aclose_forcefully"})
@@ -61,9 +63,18 @@ class LineWatch:
     Args:
         files: Those to follow.
         clock: Measures, in seconds.
+        marks: As for :func:`held`.
+        patient: Whether to let a thread take its name, by which it is known, before the next line is looked at.
     """
 
-    def __init__(self, files: frozenset[str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        files: frozenset[str],
+        clock: Callable[[], float],
+        marks: Marked | None = None,
+        *,
+        patient: bool = False,
+    ) -> None:
         def trace(frame: FrameType, event: str, argument: Any) -> Trace | None:
             return self._local(frame, event, argument) if frame.f_code.co_filename in files else None
 
@@ -73,11 +84,15 @@ class LineWatch:
         self.waited: str | None = None
         self.disturbed: bool = False
         self._clock = clock
-        self._known = held()
+        self._marks = marks
+        self._patient = patient
+        self._known = held(marks=marks)
         self._last: tuple[str, float] | None = None
         self._longest = self._longest_wait = 0.0
 
     def _local(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        if event == "return" and self._patient:
+            time.sleep(_NAMED)
         if self._last is not None:
             self._passed(*self._last, has_waited=event == "call")
         self._last = location(frame), self._clock()
@@ -89,7 +104,7 @@ class LineWatch:
             self._longest_wait, self.waited = took, where
         elif not has_waited and took > self._longest:
             self._longest, self.computed = took, where
-        for one in held(self._known) - self._known:
+        for one in held(self._known, self._marks) - self._known:
             self.opened[one] = where
             self._known.add(one)
 
