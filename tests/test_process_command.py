@@ -462,7 +462,7 @@ def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wrapped_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_census, "_last_pid", lambda: 0)
+    monkeypatch.setattr(_census, "last_pid", lambda: 0)
 
 
 @pytest.mark.parametrize("elsewhere", [without_proc, wrapped_around])

@@ -4,6 +4,7 @@ from ._approval import ApprovalOutcome, ApprovalRequest, Approver
 from ._batch import BatchOutcome, run_batch
 from ._content import AudioContent, Content, Context, ImageContent, ResourceLink, TextContent
 from ._control import BatchControl
+from ._effects import Effects, Reconciled, RecordedCall
 from ._errors import ToolError
 from ._json import FrozenJson, NotJsonError, freeze, thaw
 from ._output import Output
@@ -16,6 +17,7 @@ from ._results import (
     DUPLICATE_CALL,
     INVALID_ARGUMENTS,
     INVALID_OUTPUT,
+    JOURNAL_FAILED,
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
     TOOL_TIMEOUT,
@@ -70,6 +72,9 @@ __all__ = [
     "Keyed",
     "ToolRun",
     "ToolError",
+    "Effects",
+    "RecordedCall",
+    "Reconciled",
     # results
     "ToolResult",
     "ToolSuccess",
@@ -92,6 +97,7 @@ __all__ = [
     "UNKNOWN_TOOL",
     "INVALID_ARGUMENTS",
     "INVALID_OUTPUT",
+    "JOURNAL_FAILED",
     "DENIED",
     "DUPLICATE_CALL",
     # stages

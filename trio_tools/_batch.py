@@ -12,7 +12,8 @@ from ._callbacks import Told
 from ._content import Context
 from ._control import BatchControl
 from ._order import Order
-from ._registry import ToolRegistry, is_unentered
+from ._reach import is_unentered
+from ._registry import ToolRegistry
 from ._request import ToolCall
 from ._results import ToolResult, ToolSuccess
 from ._scheduler import Batch

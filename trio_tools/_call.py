@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import Protocol, cast
 
 import trio
 
@@ -18,15 +18,15 @@ from ._dispatch import Dispatcher, cause_of
 from ._execution import ExecutionView, Facts
 from ._finish import finalized, published
 from ._gates import Gates, Settled
-from ._json import NotJsonError, freeze
 from ._lifecycle import TABLE, Event, Phase, settle
+from ._materialize import materialize
 from ._pipeline import Stages, discard
-from ._refusals import invalid_arguments, no_object, unknown_tool
-from ._request import Malformed, ToolCall
+from ._recording import Opening
+from ._refusals import unknown_tool
+from ._request import ToolCall
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult
 from ._scope import Cancellation, CancelSource, Firing, ScopeView
-from ._signature import ArgumentsError
-from ._tool import FunctionBody, ToolDefinition
+from ._tool import ToolDefinition
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
 from ._watcher import Watcher, listen
@@ -84,6 +84,7 @@ class Call:
     _event: Event = Event.UNUSABLE  # what settled the call,
     _result: ToolResult | None = None  # and the candidate for its result
     _looked: bool = False  # for a cancellation, with nothing awaited since
+    _given: Opening | None = None  # with a result that is there already
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Call:
         deadline: float,
         within: Call | None,
         course: Course | None,
+        opening: Opening | None,
     ) -> None:
         self._request = request
         self._tool = tool
@@ -109,21 +111,28 @@ class Call:
             Facts(request, state) if tool is None else Brief(request, state, tool=tool, stages=stages, task=self.task)
         )
         self.started_at: float = state.now()
+        if opening is not None:
+            self._given, self._facts.entry = opening if opening.given else None, opening.entry
 
     @trio.lowlevel.enable_ki_protection
     async def execute(self) -> ToolResult:
         """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
         brief = self._facts
+        if self._given is not None and self._given.given_by != "work":
+            return self._give_back(self._given)
         if not isinstance(brief, Brief):
             name = self._request.name
             self._settled(Settled(Event.UNUSABLE, unknown_tool(name, self._home.suggestions(name))))
-        elif (unusable := self._materialize(brief)) is not None:
+        elif (unusable := materialize(brief)) is not None:
             self._settled(Settled(Event.UNUSABLE, unusable))
         elif self._cancelled_on_entry():
             self._settled(Settled(Event.CANCELLED_ON_ENTRY))
         else:
             await self._pass_stages(brief)
-        return self._finish()
+        result = self._finish()
+        if brief.entry is not None:
+            await brief.entry.closed(result)
+        return result
 
     def close(self) -> None:
         """The call is over. Let go of what refers back to it, so that nothing waits for the garbage collector."""
@@ -135,25 +144,6 @@ class Call:
         self.state.note(Firing(source, reason, self.state.now(), call_id))
         if self._edge is not None:
             self._edge.cancel(reason)
-
-    def _materialize(self, brief: Brief) -> ToolFailure | None:
-        """Take the snapshot of the arguments and check it. Not a checkpoint."""
-        arguments, tool = self._request.arguments, brief.tool
-        if isinstance(arguments, Malformed):
-            return invalid_arguments([arguments.reason])
-        try:
-            brief.arguments = frozen = freeze(arguments)
-            if not isinstance(frozen, dict):
-                return invalid_arguments([no_object(frozen)])
-            if isinstance(tool.execute, FunctionBody):  # it has the same schema, and names what breaks a type too
-                brief.bound = tool.execute.bind(frozen)
-                return None
-            violations = tool.violations(frozen)
-            return invalid_arguments(violations) if violations else None
-        except NotJsonError as error:
-            return invalid_arguments([str(error)])
-        except ArgumentsError as error:
-            return invalid_arguments(error.violations)
 
     async def _pass_stages(self, brief: Brief) -> None:
         """Pass them within an edge, and where a watcher sees the caller's cancellation: in a batch, the batch's own."""
@@ -192,10 +182,19 @@ class Call:
             if stages.after:
                 await self._judge(brief)
 
+    def _give_back(self, opening: Opening) -> ToolResult:
+        """The result of before, which was told then; or the refusal, which is told now."""
+        given = cast(ToolResult, opening.given)
+        if opening.given_by == "replay":
+            return given
+        self._settled(Settled(Event.UNUSABLE, given))
+        return self._finish()
+
     async def _pass_each(self, brief: Brief, edge: trio.CancelScope) -> None:
-        refused = await self._gated(brief) if brief.stages.gated else None
+        given = None if self._given is None else self._given.given
+        refused = await self._gated(brief) if given is None and brief.stages.gated else None
         if refused is None:
-            self._result = result = await self._dispatched(brief, edge)
+            self._result = result = given or await self._dispatched(brief, edge)
             self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
         else:
             self._settled(refused)
@@ -242,8 +241,11 @@ class Call:
             return
         self.phase = Phase.AFTER
         result = settle(self._event, self._result, cause=self._cause(), body=self.body)
+        if brief.entry is not None and self.dispatcher is not None:
+            await brief.entry.ended(result)
         if self._course is not None:
             await self._course.turn(failed=result.is_error)
+        if self._course is not None or brief.entry is not None:
             result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         self._settled(Settled(Event.DECIDED, result))
         try:
@@ -307,7 +309,9 @@ class Call:
     @property
     def body(self) -> BodyState:
         """How far the body is, or was."""
-        return "not-started" if self.dispatcher is None else self.dispatcher.body
+        if self.dispatcher is not None:
+            return self.dispatcher.body
+        return "not-started" if self._given is None or self._given.given is None else self._given.given.body
 
     @property
     def holds_thread(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -10,6 +11,7 @@ import trio
 
 from ._content import Content, Context, TextContent, as_content
 from ._json import FrozenJson
+from ._recording import Entry
 from ._request import ExecutionToken, ToolCall
 from ._results import ToolResult
 from ._scope import Cancellation, LiveScope, ScopeView
@@ -30,9 +32,11 @@ class Facts:
     state: Cancellation
     arguments: FrozenJson = None  # the snapshot
     nested: int = 0  # calls that its body has made
+    entry: Entry | None = None  # in a journal
     _token: ExecutionToken | None = None  # what follows is made when it is asked for, as most calls need none of it
     _scope: LiveScope | None = None
     _execution: ExecutionView | None = None
+    _key: str | None = None
 
     @property
     def call_id(self) -> str:
@@ -64,6 +68,13 @@ class Facts:
         if self._execution is None:
             self._execution = ExecutionView(self)
         return self._execution
+
+    @property
+    def idempotency_key(self) -> str:
+        """Equal over all attempts."""
+        if self._key is None:
+            self._key = str(uuid.uuid4()) if self.entry is None else self.entry.idempotency_key
+        return self._key
 
     def release(self) -> None:
         """The call is over: keep no view, which would keep us."""
@@ -176,6 +187,10 @@ class RunView(ExecutionView):
         self.contexts: list[Context] = []
         self.partial: list[Content] = []
         self.concluded: bool = False
+
+    @property
+    def idempotency_key(self) -> str:
+        return self._facts.idempotency_key
 
     @property
     def nursery(self) -> trio.Nursery:

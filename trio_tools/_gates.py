@@ -90,6 +90,8 @@ class Gates:
         outcome = await interruptible(approver.request, question)
         match outcome:
             case "allowed-once":
+                if self._brief.entry is not None:
+                    await self._brief.entry.approved()
                 return None
             case "rejected":
                 return _denied(f'the user rejected tool "{name}"')

@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from ._control import BatchControl
-from ._registry import ToolRegistry, deadline_in_reach, is_unentered
+from ._reach import deadline_in_reach, is_unentered
+from ._registry import ToolRegistry
 from ._request import ToolCall
 from ._scope import ScopeView
 

@@ -13,6 +13,7 @@ import trio
 
 from ._approval import Approver
 from ._errors import leaves
+from ._recording import Recorder
 from ._views import AfterPolicy, AroundWrapper, BeforePolicy, Guard, ProgressObserver, ResultObserver
 
 __all__ = ["Continuation", "Registration", "Stages", "discard", "interruptible", "interruptible_sync"]
@@ -62,6 +63,7 @@ class Stages:
     progress: tuple[ProgressObserver, ...] = ()
     approver: Approver | None = None
     thread_limiter: trio.CapacityLimiter | None = None
+    journal: Recorder | None = None
     gated: bool = attrs.field(
         init=False, default=attrs.Factory(lambda self: bool(self.before or self.guards), takes_self=True)
     )  # whether anybody stands before the wrappers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
-from collections.abc import Callable, Iterable
-from typing import TypeGuard, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar, cast
 
 import attrs
 import trio
@@ -15,12 +15,13 @@ from ._approval import Approver
 from ._call import Call, Course
 from ._outstanding import OutstandingCall
 from ._pipeline import Registration, Stages
+from ._reach import deadline_in_reach, is_unentered
+from ._recording import Asked, Opening, Recorder
 from ._request import ToolCall
 from ._results import ToolResult
-from ._scope import LiveScope, ScopeView
+from ._scope import ScopeView
 from ._tool import ToolDefinition
 from ._views import AfterPolicy, AroundWrapper, BeforePolicy, Guard, ProgressObserver, ResultObserver
-from ._watcher import look
 
 __all__ = ["ToolRegistry"]
 
@@ -42,6 +43,7 @@ class _Layer:
 
     approver: Approver | None
     thread_limiter: trio.CapacityLimiter | None
+    journal: Recorder | None
     tools: dict[str, ToolDefinition] = attrs.field(factory=dict[str, ToolDefinition])
     restrictions: dict[int, _Restriction] = attrs.field(factory=dict[int, _Restriction])
     before: dict[int, BeforePolicy] = attrs.field(factory=dict[int, BeforePolicy])
@@ -64,8 +66,12 @@ class ToolRegistry:
         approver: Who asks a person when a policy answers ``Ask()``; by default the parent's.
         thread_limiter: Bounds the worker threads of functions that are not ``async``; by default the parent's, or
             Trio's own default limiter.
+        journal: A conversation of a journal, see :func:`trio_tools.journal.open_journal`, in which each call is
+            recorded before its body is entered and before its result is given back; by default the parent's, or none.
+            A call that is recorded already is given back the result of then.
 
     Raises:
+        TypeError: If parent or journal is none.
         ValueError: If two tools have one name.
     """
 
@@ -76,11 +82,14 @@ class ToolRegistry:
         parent: ToolRegistry | None = None,
         approver: Approver | None = None,
         thread_limiter: trio.CapacityLimiter | None = None,
+        journal: Recorder | None = None,
     ) -> None:
         if parent is not None and not isinstance(parent, ToolRegistry):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
             raise TypeError(f"parent takes a ToolRegistry, not {parent!r}")
+        if journal is not None and not callable(getattr(journal, "begin", None)):
+            raise TypeError(f"journal takes a conversation, journal.conversation('name'), not {journal!r}")
         self._number = itertools.count()
-        self._mine = _Layer(approver, thread_limiter)
+        self._mine = _Layer(approver, thread_limiter, journal)
         above = () if parent is None else parent._layers  # noqa: SLF001 - of this class
         self._layers: tuple[_Layer, ...] = (*above, self._mine)  # the root's first
         self._assembled, self._assembled_at = Stages(), -1
@@ -229,7 +238,11 @@ class ToolRegistry:
         if is_unentered(scope):
             with scope:
                 return await self.execute(call, scope=scope)
-        one = self.admit(call, scope, deadline=deadline_in_reach(scope))
+        deadline, opening = deadline_in_reach(scope), None
+        if self.stages().journal is not None:
+            (opening,) = await self.begun([call], course=False)
+            deadline = deadline_in_reach(scope)
+        one = self.admit(call, scope, deadline=deadline, opening=opening)
         try:
             result = await one.execute()
             if one.interrupt is not None:
@@ -241,8 +254,11 @@ class ToolRegistry:
     @trio.lowlevel.enable_ki_protection
     async def execute_nested(self, request: ToolCall, *, within: Call) -> ToolResult:
         """Make a call from the body of another one, in its scope."""
+        opening = None
+        if self.stages().journal is not None:
+            (opening,) = await self.begun([request], course=False)
         deadline = trio.current_effective_deadline()
-        call = self.admit(request, within.execution.scope, deadline=deadline, within=within)
+        call = self.admit(request, within.execution.scope, deadline=deadline, within=within, opening=opening)
         try:
             result = await call.execute()
             if call.interrupt is not None:
@@ -260,6 +276,7 @@ class ToolRegistry:
         within: Call | None = None,
         decided: tuple[ToolDefinition | None, Stages] | None = None,
         course: Course | None = None,
+        opening: Opening | None = None,
     ) -> Call:
         """A call that starts now, in the running task; :meth:`answered` must follow.
 
@@ -270,12 +287,23 @@ class ToolRegistry:
             within: The call whose body makes this one.
             decided: Tool and stages, if these were those of an earlier moment.
             course: Who leads it, if it is one of a batch.
+            opening: How it begins, if there is a journal; see :meth:`begun`.
         """
         tool, stages = decided or (self.get(request.name), self.stages())
-        call = Call(request, tool, stages, self, scope, deadline, within, course)
+        call = Call(request, tool, stages, self, scope, deadline, within, course, opening)
         for layer in self._layers:
             layer.live[call] = None
         return call
+
+    async def begun(self, calls: Sequence[ToolCall], *, course: bool) -> Sequence[Opening]:
+        """Have the journal, which there is, record that these calls begin, or find what became of them before.
+
+        A checkpoint. ``course``: somebody stands between them and their bodies.
+        """
+        stages = self.stages()
+        at_once = not (course or stages.gated or stages.around)
+        journal = cast(Recorder, stages.journal)
+        return await journal.begin([Asked(call, self.get(call.name), at_once) for call in calls])
 
     def answered(self, call: Call) -> None:
         """The call has its result."""
@@ -306,33 +334,5 @@ class ToolRegistry:
             progress=all_of(lambda layer: layer.progress),
             approver=next((one.approver for one in nearest if one.approver is not None), None),
             thread_limiter=next((one.thread_limiter for one in nearest if one.thread_limiter is not None), None),
+            journal=next((one.journal for one in nearest if one.journal is not None), None),
         )
-
-
-def is_unentered(scope: ScopeView) -> TypeGuard[trio.CancelScope]:
-    """Whether it is a scope that nobody has entered: then it is entered for the length of a call, or a batch."""
-    return isinstance(scope, trio.CancelScope) and scope.is_relative is not None
-
-
-def deadline_in_reach(scope: ScopeView) -> float:
-    """The deadline that is in force here, where ``scope`` is given for a call.
-
-    Raises:
-        RuntimeError: If the scope would silently cancel nothing; it says what to do instead.
-    """
-    if not isinstance(scope, trio.CancelScope):
-        if isinstance(scope, LiveScope) and not scope.encloses():
-            raise RuntimeError(
-                "this scope belongs to another call, which has been answered or whose stages and owned tasks do not "
-                "include this one, so it could not cancel it: give a scope of your own"
-            )
-        if not hasattr(scope, "cancel_called"):
-            raise TypeError(f"scope takes a trio.CancelScope of yours, or run.scope in a body, not {scope!r}")
-        return trio.current_effective_deadline()
-    deadline = look(scope)
-    if deadline is None:
-        raise RuntimeError(
-            "the scope does not reach this call, so it could not cancel it: it was left already, was entered in "
-            "another task, or is hidden by a shield. Give one that encloses the await, or one that nobody has entered"
-        )
-    return deadline

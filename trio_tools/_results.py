@@ -18,6 +18,7 @@ __all__ = [
     "DUPLICATE_CALL",
     "INVALID_ARGUMENTS",
     "INVALID_OUTPUT",
+    "JOURNAL_FAILED",
     "TOOL_ABORTED",
     "TOOL_ABORTED_BEFORE_DISPATCH",
     "TOOL_TIMEOUT",
@@ -46,6 +47,8 @@ DENIED = "DENIED"
 """A policy, a guard or a person refused the call."""
 DUPLICATE_CALL = "DUPLICATE_CALL"
 """An earlier call of the same batch has this id; the call was not executed."""
+JOURNAL_FAILED = "JOURNAL_FAILED"
+"""The call could not be recorded, so its body was not entered."""
 
 BodyState: TypeAlias = Literal["not-started", "interrupted", "finished"]
 """How far the body of a tool was: ``"finished"`` if it returned or raised by itself, ``"interrupted"`` if a

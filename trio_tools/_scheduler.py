@@ -19,6 +19,7 @@ from ._call import Call
 from ._callbacks import Told, graver, told
 from ._concurrency import classified
 from ._lifecycle import aborted
+from ._openings import Openings
 from ._order import Order
 from ._pipeline import Stages
 from ._planner import Planner
@@ -86,12 +87,14 @@ class Batch:
         self._turns: dict[int, trio.Event] = {}  # answered, and to be judged when all before them are committed
         self._finished: deque[int] = deque()  # not told of yet
         self._cut: list[int] = []  # cancelled while they were queued
+        self._openings = Openings(order.registry, order.calls)
         self._nursery: trio.Nursery | None = None
         self._advancing = self._again = False
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Make the calls. A checkpoint if there is one; raises nothing, see :attr:`failure`."""
+        await self._openings.begin()
         self._look()
         async with trio.open_nursery() as self._nursery:
             self.advance()
@@ -99,6 +102,7 @@ class Batch:
         for index in range(self._planner.next, len(self._calls)):  # what has not started
             self._skip(index)
             self._commit_ready()
+        await self._openings.close(self.results)
         self._look()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------
@@ -195,8 +199,14 @@ class Batch:
 
     async def _make(self, prepared: _Prepared) -> None:
         index, request = prepared.index, prepared.request
-        deadline = trio.current_effective_deadline()
-        call = self._registry.admit(request, self._scope, deadline=deadline, decided=prepared.decided, course=prepared)
+        call = self._registry.admit(
+            request,
+            self._scope,
+            deadline=trio.current_effective_deadline(),
+            decided=prepared.decided,
+            course=prepared,
+            opening=self._openings.take(index),
+        )
         cut = self._halted or self._unwanted.get(request.id)
         if cut is not None:
             call.cancel(cut.source, cut.reason, cut.call_id)

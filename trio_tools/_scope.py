@@ -21,10 +21,11 @@ from ._watcher import Watcher
 
 __all__ = ["CancelSource", "Cancellation", "Firing", "LiveScope", "ScopeView", "expired"]
 
-CancelSource = Literal["caller", "deadline", "wrapper", "sibling", "operator", "tool", "interrupt"]
+CancelSource = Literal["caller", "deadline", "wrapper", "sibling", "operator", "tool", "interrupt", "crash"]
 """Whose scope ended a call: ``"caller"`` (also when its deadline ran out, or anything around it), ``"deadline"`` (the
 tool's own timeout), ``"wrapper"``, ``"sibling"`` (another call of the batch failed), ``"operator"`` (cancelled through
-:meth:`OutstandingCall.cancel`), ``"tool"`` (the body cancelled its own nursery), ``"interrupt"``."""
+:meth:`OutstandingCall.cancel`), ``"tool"`` (the body cancelled its own nursery), ``"interrupt"``, ``"crash"`` (the
+program ended before the call had its result, as a journal found)."""
 
 
 class ScopeView(Protocol):

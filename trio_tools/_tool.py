@@ -6,12 +6,13 @@ import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from typing import Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
 
 import attrs
 import trio
 
 from ._content import Content, render_content
+from ._effects import Effects, Reconciled, RecordedCall
 from ._json import FrozenJson, freeze
 from ._output import Output, check_function, render_json, render_plainly
 from ._results import ToolResult
@@ -60,6 +61,11 @@ def _check_concurrency(_: object, __: object, concurrency: object) -> None:
         raise ValueError(f"concurrency must be 'exclusive', 'parallel' or a function of the arguments: {concurrency!r}")
 
 
+def _check_effects(_: object, __: object, effects: object) -> None:
+    if effects not in get_args(Effects):
+        raise ValueError(f"effects must be one of {', '.join(map(repr, get_args(Effects)))}, not {effects!r}")
+
+
 def _check_parameters(_: object, __: object, schema: Mapping[str, object]) -> None:
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, tuple) and "object" in kind):
@@ -91,9 +97,11 @@ class ToolDefinition:
             frozen arguments that answers one of these or ``Keyed(key)``.
         finalize_content: Synchronous; the last word on what the model sees of any outcome: content, or ``None`` to
             keep it. Can change nothing else; one that raises fails closed.
+        effects: What a journal may do after a crash in the body: see ``Effects``. Say what is true.
+        reconcile: Finds out, after a crash in the body, what became of the call: see ``Reconciled``. May wait.
 
     Raises:
-        ValueError: If the name, the timeout, the concurrency or the schema is none.
+        ValueError: If the name, the timeout, the concurrency, the effects or the schema is none.
     """
 
     name: str = attrs.field(validator=_check_name)
@@ -105,6 +113,10 @@ class ToolDefinition:
     concurrency: Concurrency = attrs.field(default="exclusive", validator=_check_concurrency)
     finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = attrs.field(
         default=None, validator=attrs.validators.optional(check_function("execution", "result"))
+    )
+    effects: Effects = attrs.field(default="mutating", validator=_check_effects)
+    reconcile: Callable[[RecordedCall], Awaitable[Reconciled]] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.is_callable())
     )
     _schema: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: Schema(self.parameters), takes_self=True)
@@ -219,6 +231,8 @@ def tool(
     concurrency: Concurrency = "exclusive",
     output: Output | None = None,
     finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = None,
+    effects: Effects = "mutating",
+    reconcile: Callable[[RecordedCall], Awaitable[Reconciled]] | None = None,
 ) -> FunctionTool[P, R]: ...
 
 
@@ -231,6 +245,8 @@ def tool(
     concurrency: Concurrency = "exclusive",
     output: Output | None = None,
     finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = None,
+    effects: Effects = "mutating",
+    reconcile: Callable[[RecordedCall], Awaitable[Reconciled]] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -244,6 +260,8 @@ def tool(
     concurrency: Concurrency = "exclusive",
     output: Output | None = None,
     finalize_content: Callable[[ToolExecution, ToolResult], Iterable[Content] | None] | None = None,
+    effects: Effects = "mutating",
+    reconcile: Callable[[RecordedCall], Awaitable[Reconciled]] | None = None,
 ) -> object:
     """Make a tool of a function: its schema comes from the signature, its description from the docstring.
 
@@ -259,6 +277,8 @@ def tool(
         concurrency: Whether calls of one batch may overlap, see :class:`ToolDefinition`.
         output: The output contract; what it leaves open comes from the return annotation.
         finalize_content: See :class:`ToolDefinition`.
+        effects: Likewise.
+        reconcile: Likewise.
 
     Raises:
         TypeError: If a parameter can have no schema; it is named, with what to write instead.
@@ -279,6 +299,8 @@ def tool(
             timeout=timeout,
             concurrency=concurrency,
             finalize_content=finalize_content,
+            effects=effects,
+            reconcile=reconcile,
         )
 
     return decorate if fn is None else decorate(fn)

@@ -114,6 +114,14 @@ class ToolRun(ToolExecution, Protocol):
         """For work that this call owns. It is awaited, or cancelled and awaited, before the call ends."""
         ...
 
+    @property
+    def idempotency_key(self) -> str:
+        """For services that do a thing once for each key: equal over the attempts of this call, whoever retries.
+
+        With a journal, over restarts of the program too.
+        """
+        ...
+
     def defer_context(self, context: Context) -> None:
         """Add a message to the next model request."""
         ...

@@ -1,0 +1,203 @@
+"""Opening the file: is it there, is it ours, is it whole?"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import uuid
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from trio_tools.journal._failures import JournalDamagedError, JournalError
+from trio_tools.journal._format import APPLICATION_ID, SCHEMA, SELECT, SELECT_CONVERSATION, VERSION, Event, events
+from trio_tools.journal._lock import high_water_of
+
+__all__ = ["all_events", "connected", "damage", "meta", "reading"]
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection that writes; a new file if there is none. Call it with the lock held. Blocks.
+
+    Raises:
+        JournalError: If the place or the format is wrong.
+        JournalDamagedError: If it is not whole.
+    """
+    is_new = not path.exists() or path.stat().st_size == 0
+    if is_new:
+        _must_be_meant_to_be_new(path)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    else:
+        _must_be_ours(path)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        _configure(connection, path)
+        if is_new:
+            _create(connection)
+        _must_be_whole(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise _told(path, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    if is_new and os.name == "posix":
+        _sync_directory(path.parent)
+    return connection
+
+
+@contextmanager
+def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connection]:
+    """A connection that only reads, at any time, whoever owns the journal. Blocks.
+
+    Args:
+        path: The file.
+        salvage: Do not insist that it is whole.
+
+    Raises:
+        JournalError: If there is no journal, or of another format.
+        JournalDamagedError: If it is not whole.
+    """
+    _must_be_there(path)
+    if not salvage:
+        _must_be_ours(path)
+    try:
+        with closing(_read_only(path)) as connection:
+            if not salvage:
+                _must_be_whole(connection, path)
+            yield connection
+    except sqlite3.Error as error:
+        raise _told(path, error) from error
+
+
+def all_events(connection: sqlite3.Connection, conversation: str | None = None) -> list[Event]:
+    """The records, of one conversation or all, in order.
+
+    Raises:
+        JournalDamagedError: If one of them is not as it was written.
+    """
+    if conversation is None:
+        return list(events(connection.execute(SELECT)))
+    return list(events(connection.execute(SELECT_CONVERSATION, (conversation,))))
+
+
+def damage(connection: sqlite3.Connection, path: Path) -> str | None:
+    """What is wrong with the file as a whole; ``None`` if nothing is."""
+    ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        return str(found)
+    high, last = high_water_of(path), _last_seq(connection)
+    if last < high:
+        return f"records {last + 1} to {high} are lost: the file, or the write-ahead log beside it, is not the newest"
+    return None
+
+
+def meta(connection: sqlite3.Connection, key: str) -> str:
+    """A value of the file's own."""
+    ((value,),) = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchall()
+    return str(value)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    quoted = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{quoted}?mode=ro", uri=True, isolation_level=None)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+    except sqlite3.OperationalError:
+        # Where nothing can be written, SQLite cannot make its index of the write-ahead log: none is needed without one.
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        connection = sqlite3.connect(f"{quoted}?immutable=1", uri=True, isolation_level=None)
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+    wanted: dict[str, Any] = {"journal_mode": "wal", "synchronous": 2}  # 2: FULL
+    for name, value in wanted.items():
+        connection.execute(f"PRAGMA {name} = {value}")
+        ((found,),) = connection.execute(f"PRAGMA {name}").fetchall()
+        if found != value:
+            raise JournalError(
+                f"{path}: SQLite does not keep to {name} = {value} here, but has {found}: use another disk"
+            )
+    if sys.platform == "darwin":  # pragma: no cover - not tested
+        connection.execute("PRAGMA fullfsync = ON")  # there fsync does not reach the disk
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    for statement in SCHEMA:
+        connection.execute(statement)
+    connection.execute("INSERT INTO meta VALUES ('journal_id', ?), ('epoch', '0')", (str(uuid.uuid4()),))
+    connection.execute("COMMIT")
+
+
+def _must_be_meant_to_be_new(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise JournalError(f"{path} cannot be made: there is no directory {path.parent}")
+    high = high_water_of(path)
+    if high:
+        raise JournalDamagedError(
+            f"{path} is gone, and held {high} records: put it back, or delete {path.name}.lock too, to begin anew"
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise JournalError(f"{path} cannot be made: {path.parent} is read-only")
+
+
+def _must_be_there(path: Path) -> None:
+    if path.is_dir():
+        raise JournalError(f"{path} is a directory: name a file in it")
+    if not path.exists():
+        raise JournalError(f"there is no journal {path}")
+
+
+def _must_be_ours(path: Path) -> None:
+    _must_be_there(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be read: {error}") from error
+    if not head.startswith(_MAGIC) or len(head) < 100:
+        raise JournalDamagedError(f"{path} is no SQLite file, or its beginning is damaged")
+    if (found := int.from_bytes(head[68:72], "big")) != APPLICATION_ID:
+        raise JournalError(
+            f"{path} is an SQLite file of another program (application id {found:#x}): name another file"
+        )
+    if (version := int.from_bytes(head[60:64], "big")) > VERSION:
+        raise JournalError(
+            f"{path} has version {version} of the format, and this is written for {VERSION}: install a newer trio-tools"
+        )
+
+
+def _must_be_whole(connection: sqlite3.Connection, path: Path) -> None:
+    wrong = damage(connection, path)
+    if wrong is not None:
+        raise JournalDamagedError(f"{path} is damaged: {wrong}; read what is sound with export --salvage")
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    rows = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchall()
+    return int(rows[0][0]) if rows else 0
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _told(path: Path, error: sqlite3.Error) -> JournalError:
+    kind = JournalDamagedError if type(error) is sqlite3.DatabaseError else JournalError
+    return kind(f"{path}: {error}")
