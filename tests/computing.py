@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -32,3 +34,18 @@ def leaves_a_thread(sign: str) -> str:
     Path(sign).write_text(str(os.getpid()))
     threading.Thread(target=time.sleep, args=(1000,)).start()
     return "done"
+
+
+def runs_a_command(sign: str) -> None:
+    """Write the pid of a process that outlives this one, if nobody ends it."""
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(sign).write_text(str(child.pid))
+    child.wait()
+
+
+def returns_what_cannot_be_sent() -> object:
+    return lambda: 1
+
+
+def exits() -> None:
+    sys.exit(4)

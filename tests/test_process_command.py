@@ -52,6 +52,13 @@ def nothing_is_left() -> Generator[None]:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+class Waits:
+    """An observer that nobody can call without waiting for it."""
+
+    async def __call__(self, text: str, stream: str) -> None:
+        """Nothing."""
+
+
 class Told(list[tuple[str, str]]):
     """Keeps what ``on_output`` is told."""
 
@@ -185,9 +192,10 @@ def test_who_is_out_of_reach_and_holds_a_pipe_open_does_not_hold_up_the_call() -
 
 
 def test_a_descendant_that_drops_its_environment_and_ignores_sigterm_is_killed() -> None:
-    code = "import signal, time; signal.signal(15, 1); print('begun', flush=True); time.sleep(1000)"
+    code = "import os, signal, time; signal.signal(15, 1); print(os.getpid(), 'begun', flush=True); time.sleep(1000)"
     words = shlex.join(["env", "-i", "setsid", *python(code)])
-    assert "".join(cancelled(f"{words} & sleep 1000", grace=0.3)).startswith("begun")
+    pid = "".join(cancelled(f"({words} & sleep 1000) & sleep 1000", grace=0.3)).split()[0]
+    assert int(pid) not in {one.pid for one in _census.census().there}
 
 
 def test_a_process_that_forks_on_and_on_into_new_sessions_is_caught() -> None:
@@ -210,6 +218,43 @@ def test_a_daemon_whose_main_thread_has_ended_is_no_zombie() -> None:
     assert (result.output, result.survivors) == ("begun\n", ())
 
 
+def test_a_program_to_which_orphans_are_given_lets_them_go() -> None:
+    """As the first process of a container, or a subreaper."""
+    code = (
+        "import ctypes, os, subprocess, trio\nfrom trio_tools.process import run_command\n"
+        "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+        "trio.run(lambda: run_command('setsid sleep 99 & (setsid sleep 99 &) ; sleep 0.1'))\n"
+        "trio.run(lambda: run_command('(sleep 0.1 &) ; sleep 0.3'))\n"
+        "print(open(f'/proc/self/task/{os.getpid()}/children').read())"
+    )
+    assert ran([sys.executable, "-c", code]).output.strip() == ""
+
+
+def test_nobody_waits_for_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of other users, of which a machine has many."""
+
+    def refuses(*arguments: object) -> object:
+        raise PermissionError
+
+    monkeypatch.setattr("builtins.open", refuses)
+    monkeypatch.setattr(time, "sleep", refuses)
+    counted = _census.Census([_census.One(1, 0, 1, 1, 1)], [], 1)
+    assert counted.with_mark("mine") == set()
+
+
+def test_what_a_pipe_still_holds_is_read_however_slow_its_reader_is() -> None:
+    code = (
+        "import fcntl, os, time\nfcntl.fcntl(1, 1031, 1 << 20)\n"
+        "os.write(1, b'a')\ntime.sleep(0.3)\nos.write(1, b'x' * 300_000)"
+    )
+
+    def slow(text: str, stream: str) -> None:
+        time.sleep(0.6)
+
+    result = ran(python(code), max_output=1_000_000, on_output=slow)
+    assert (len(result.stdout), result.omitted, result.output_cut) == (300_001, 0, False)
+
+
 def test_a_command_that_ran_long_looks_at_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pids may have come round to the beginning."""
 
@@ -223,7 +268,7 @@ def test_a_command_that_ran_long_looks_at_all_processes(monkeypatch: pytest.Monk
 
 def test_a_count_that_others_are_started_in_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = _census.census()
-    assert _census.Census([], 0).is_exact() is False  # it could not be read
+    assert _census.Census([], [], 0).is_exact() is False  # it could not be read
     pid = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(pid, 0)
     assert not counted.is_exact()
@@ -409,6 +454,10 @@ def test_a_directory_that_goes_away(tmp_path: Path) -> None:
         ("ls", {"cwd": "a\0"}, ValueError, "cwd must name a directory"),
         ("ls", {"merge_stderr": "no"}, TypeError, "merge_stderr takes True or False, not 'no'"),
         ("ls", {"on_output": trio.sleep}, TypeError, "on_output takes a function of .text, stream. that is not async"),
+        ("ls", {"cwd": "/\ud800"}, ValueError, "cwd has a character that no file name can have here"),
+        ("ls", {"env": {"A": "\ud800"}}, ValueError, "env has a character"),
+        (["ls", "\ud800"], {}, ValueError, "command has a character"),
+        ("echo x", {"on_output": Waits()}, TypeError, "on_output takes a function that is not async"),
         ("ls", {"on_output": "print"}, TypeError, "on_output takes a function"),
     ],
 )
@@ -493,12 +542,12 @@ def test_a_group_of_another_user_is_there(monkeypatch: pytest.MonkeyPatch) -> No
     trio.run(main)
 
 
-def test_a_daemons_children_are_found_by_their_parent() -> None:
+def test_a_daemons_children_are_found_by_their_parent(tmp_path: Path) -> None:
     """Also those that have dropped the mark."""
-    told = cancelled(
-        "(setsid sh -c 'env -i sleep 1000 & sleep 1000' >/dev/null 2>&1 &); sleep 0.3; echo begun; sleep 1000"
-    )
-    assert told == ["begun\n"]
+    path = shlex.quote(str(tmp_path / "pid"))
+    inner = f"env -i sleep 1000 & echo $! > {path}; sleep 1000"
+    cancelled(f"(setsid sh -c {shlex.quote(inner)} >/dev/null 2>&1 &); sleep 0.3; echo begun; sleep 1000")
+    assert int((tmp_path / "pid").read_text()) not in {one.pid for one in _census.census().there}
 
 
 def test_without_a_last_pid_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,8 +566,8 @@ def test_a_process_that_becomes_another_program_is_looked_at_again(monkeypatch: 
         return answers.pop(0) if name == "environ" and answers else b"sh"
 
     monkeypatch.setattr(_census, "_read", read)
-    counted = _census.Census([_census.One(os.getppid(), 1, 1, 1)], 1)
+    counted = _census.Census([_census.One(os.getppid(), 1, 1, 1, 1)], [], 1)
     assert counted.belonging(0, "two") == {os.getppid()}
     answers.extend([b""] * 9)
-    assert _census.Census([_census.One(os.getppid(), 1, 1, 1)], 1).belonging(0, "two") == set()
+    assert _census.Census([_census.One(os.getppid(), 1, 1, 1, 1)], [], 1).belonging(0, "two") == set()
     assert len(answers) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import trio
 
 from trio_tools import TOOL_ABORTED, ToolCall, ToolError, ToolFailure, ToolRegistry, ToolResult, tool
-from trio_tools.process import WORKER_DIED, run_in_process
+from trio_tools.process import WORKER_DIED, _census, run_in_process
 from trio_tools.testing import assert_cancel_safe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
@@ -76,6 +77,45 @@ def test_so_are_arguments(arguments: list[Any], options: dict[str, Any], told: s
 def test_a_thread_that_the_function_leaves_neither_keeps_its_result_nor_outlives_it(tmp_path: Path) -> None:
     assert ran(computing.leaves_a_thread, str(tmp_path / "pid")) == "done"
     assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
+def test_commands_that_the_function_has_started_are_ended_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run_in_process, computing.runs_a_command, str(tmp_path / "pid"))
+                while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110 - nobody tells
+                    await trio.sleep(0.01)
+                scope.cancel()
+
+    trio.run(main)
+    assert int((tmp_path / "pid").read_text()) not in {one.pid for one in _census.census().there}
+
+
+@pytest.mark.parametrize("function", [computing.dies, computing.returns_what_cannot_be_sent, computing.exits])
+def test_a_bad_end_leaves_no_descriptor(function: Callable[[], object]) -> None:
+    async def main() -> None:
+        await run_in_process(computing.square, 1)
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises((ToolError, AttributeError)) as caught:
+            await run_in_process(function)
+        del caught
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+    trio.run(main)
+
+
+def test_sys_exit_ends_the_worker_and_not_the_program() -> None:
+    with pytest.raises(ToolError, match=r"has called sys.exit") as caught:
+        ran(computing.exits)
+    assert caught.value.code == WORKER_DIED
+
+
+def test_a_program_without_a_file_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computing.square, "__module__", "__main__")
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    with pytest.raises(TypeError, match="put it in a file"):
+        ran(computing.square, 5)
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,14 +198,10 @@ class Batch:
         await self._make(self._ready.popleft())
 
     async def _make(self, prepared: _Prepared) -> None:
-        index, request = prepared.index, prepared.request
+        index, request, decided = prepared.index, prepared.request, prepared.decided
+        deadline, opening = trio.current_effective_deadline(), self._openings.take(index)
         call = self._registry.admit(
-            request,
-            self._scope,
-            deadline=trio.current_effective_deadline(),
-            decided=prepared.decided,
-            course=prepared,
-            opening=self._openings.take(index),
+            request, self._scope, deadline=deadline, decided=decided, course=prepared, opening=opening
         )
         cut = self._halted or self._unwanted.get(request.id)
         if cut is not None:

@@ -37,6 +37,8 @@ def checked_command(command: object) -> str | list[str]:
         raise TypeError(f"command takes a list of str, with the program first, not {command!r}")
     if not texts[0].strip() or any("\0" in text for text in texts):
         raise ValueError(f"command must name a program, and have no NUL character: {command!r}")
+    for text in texts:
+        _must_be_expressible("command", text)
     return command if isinstance(command, str) else texts
 
 
@@ -69,6 +71,7 @@ def must_be_environment(env: object) -> None:
             raise TypeError(f"env takes a mapping of str to str, and {name!r}: {value!r} is none of that")
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"a variable needs a name without '=', and has no NUL character: {name!r}: {value!r}")
+        _must_be_expressible("env", name + value)
 
 
 def checked_input(input: object) -> bytes | None:
@@ -100,6 +103,7 @@ def checked_directory(cwd: object) -> str:
         raise TypeError(f"cwd takes the path of a directory, not {cwd!r}")
     if not path or "\0" in path:
         raise ValueError(f"cwd must name a directory, and have no NUL character: {cwd!r}")
+    _must_be_expressible("cwd", path)
     return path
 
 
@@ -113,6 +117,13 @@ def must_be_options(*, merge_stderr: object, on_output: object) -> None:
         raise TypeError(f"merge_stderr takes True or False, not {merge_stderr!r}")
     if on_output is not None and (not callable(on_output) or inspect.iscoroutinefunction(on_output)):
         raise TypeError(f"on_output takes a function of (text, stream) that is not async, not {on_output!r}")
+
+
+def _must_be_expressible(parameter: str, text: str) -> None:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{parameter} has a character that no file name can have here: {error}") from None
 
 
 def _plain(word: object) -> object:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import attrs
 
-__all__ = ["MARK", "Census", "One", "census", "is_available", "is_running", "last_pid", "started_after"]
+__all__ = ["MARK", "Census", "One", "census", "is_available", "is_running", "last_pid", "reap", "started_after"]
 
 MARK = "TRIO_TOOLS_COMMANDS"
 """The environment variable that a command, and all that it starts, is known by: a list of marks, by ``:``."""
@@ -28,12 +28,13 @@ _ENOUGH = 2
 
 
 class One(NamedTuple):
-    """A process that is more than a zombie."""
+    """A process; ``began``, when the machine had run for so many ticks, tells it from others that have had its pid."""
 
     pid: int
     parent: int
     group: int
     session: int
+    began: int
 
 
 @functools.cache
@@ -48,9 +49,11 @@ class Census:
 
     Attributes:
         there: All that were looked at, but for zombies, which wait only for their parents to notice.
+        zombies: Those of which we are the parent.
     """
 
     there: list[One]
+    zombies: list[One]
     _last_pid: int  # when the count began
     _marked: dict[str, set[int]] | None = None  # by mark; made when it is asked for
 
@@ -83,8 +86,9 @@ class Census:
 def census(pids: Iterable[int] | None = None) -> Census:
     """All processes, or those of ``pids``."""
     last = last_pid()
-    found = (_look_at(pid) for pid in (_pids() if pids is None else pids))
-    return Census([one for one in found if one is not None], last)
+    found = [one for pid in (_pids() if pids is None else pids) if (one := _look_at(pid)) is not None]
+    zombies = [one for one, is_there in found if not is_there and one.parent == os.getpid()]
+    return Census([one for one, is_there in found if is_there], zombies, last)
 
 
 def started_after(leader: int) -> list[int]:
@@ -104,35 +108,52 @@ def last_pid() -> int:
         return 0
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is more than a zombie."""
-    return _look_at(pid) is not None
+def is_running(one: One) -> bool:
+    """Whether it is still there, and more than a zombie."""
+    found = _look_at(one.pid)
+    return found is not None and found[1] and found[0].began == one.began
+
+
+def reap(one: One) -> None:
+    """If it is a zombie that has become our child, as its own parent has ended, let it go.
+
+    That is so where this program is the first one of a container, or a subreaper, see prctl(2).
+    """
+    found = _look_at(one.pid)
+    if found is not None and found[0].began == one.began and found[0].parent == os.getpid() and not found[1]:
+        with suppress(ChildProcessError):
+            os.waitpid(one.pid, os.WNOHANG)
 
 
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
 
 
-def _look_at(pid: int) -> One | None:
+def _look_at(pid: int) -> tuple[One, bool] | None:
+    """A process, and whether it is more than a zombie; ``None`` if there is none."""
     try:
         with open(f"{_PROC}/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None  # it is gone
-    state, parent, group, session, flags, threads = *fields[:4], fields[6], int(fields[17])
-    # One whose main thread has ended looks like a zombie, but for its other threads.
-    if (state == b"Z" and threads < 2) or state == b"X" or int(flags) & _KERNEL_THREAD:
+    state, parent, group, session, flags, threads, began = *fields[:4], fields[6], int(fields[17]), int(fields[19])
+    if state == b"X" or int(flags) & _KERNEL_THREAD:
         return None
-    return One(pid, int(parent), int(group), int(session))
+    # One whose main thread has ended looks like a zombie, but for its other threads.
+    is_there = state != b"Z" or threads > 1
+    return One(pid, int(parent), int(group), int(session), began), is_there
 
 
 def _marks_of(pid: int) -> list[str]:
-    variables = _environment(pid)
-    for look, pause in enumerate(() if variables else _EXEC):
-        time.sleep(pause)
+    try:
         variables = _environment(pid)
-        if variables or (look >= _ENOUGH and _read(pid, "cmdline")):
-            break
+        for look, pause in enumerate(() if variables else _EXEC):
+            time.sleep(pause)
+            variables = _environment(pid)
+            if variables or (look >= _ENOUGH and _read(pid, "cmdline")):
+                break
+    except PermissionError:
+        return []  # those of others are not for us to read
     for variable in variables.split(b"\0"):
         if variable.startswith(f"{MARK}=".encode()):
             return variable.decode(errors="replace").partition("=")[2].split(":")
@@ -142,13 +163,22 @@ def _marks_of(pid: int) -> list[str]:
 def _environment(pid: int) -> bytes:
     """That of a process, or of its first thread that has one: the main thread may have ended before the others."""
     variables = _read(pid, "environ")
-    with suppress(OSError):
+    threads: list[str] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
         threads = [] if variables else os.listdir(f"{_PROC}/{pid}/task")
-        variables = next(filter(None, (_read(int(one), "environ") for one in threads if int(one) != pid)), variables)
-    return variables
+    return next(filter(None, (_read(int(one), "environ") for one in threads if int(one) != pid)), variables)
 
 
 def _read(pid: int, name: str) -> bytes:
-    with suppress(OSError), open(f"{_PROC}/{pid}/{name}", "rb") as file:  # those of others are not for us to read
-        return file.read()
-    return b""
+    """What is written there; nothing if the process is gone.
+
+    Raises:
+        PermissionError: If it is another user's.
+    """
+    try:
+        with open(f"{_PROC}/{pid}/{name}", "rb") as file:
+            return file.read()
+    except PermissionError:
+        raise
+    except OSError:
+        return b""

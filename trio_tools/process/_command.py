@@ -46,6 +46,8 @@ class CommandResult:
         duration: Seconds on Trio's clock, from the start until nothing of it was left.
         timed_out: Whether it was ended because its time was over.
         survivors: The pids of what could not be killed, such as a process of another user; it may still run.
+        output_cut: Whether somebody out of reach still held standard output or error when all else was gone, so that
+            something may be missing at the end.
     """
 
     command: str | tuple[str, ...]
@@ -58,6 +60,7 @@ class CommandResult:
     duration: float
     timed_out: bool
     survivors: tuple[int, ...] = ()
+    output_cut: bool = False
 
     @property
     def ok(self) -> bool:
@@ -178,6 +181,7 @@ class _Attendance:
             duration=duration,
             timed_out=self.time.cancel_called,
             survivors=self.survivors,
+            output_cut=recorder.cut,
         )
 
     async def _attend(self, data: bytes | None) -> None:

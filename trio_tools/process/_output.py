@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import inspect
+import os
+import sys
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import trio
 
@@ -13,7 +16,8 @@ __all__ = ["HeadTail", "OnOutput", "Recorder", "Stream"]
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[str, Stream], object]
 
-_CHUNK = 65_536  # bytes; what a pipe holds on Linux, see pipe(7)
+_CHUNK = 65_536  # bytes; what a pipe holds on Linux, see pipe(7),
+_MOST = 1_048_576  # and what it can be made to hold
 
 
 class HeadTail:
@@ -62,6 +66,7 @@ class Recorder:
     Attributes:
         both: What came on either stream, in the order in which it came.
         error: What ``on_output`` raised.
+        cut: Whether somebody still held a pipe when reading was given up.
     """
 
     def __init__(self, bound: int, on_output: OnOutput | None, failed: Callable[[], None]) -> None:
@@ -69,30 +74,53 @@ class Recorder:
         self.stdout = HeadTail(bound)
         self.stderr = HeadTail(bound)
         self.error: BaseException | None = None
+        self.cut = False
         self._on_output = on_output
         self._failed = failed
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
 
     async def read(self, pipe: trio.abc.ReceiveStream, stream: Stream, within: trio.CancelScope) -> None:
-        """Read to the end, or until ``within`` is cancelled; then close the pipe. A checkpoint."""
-        kept = self.stdout if stream == "stdout" else self.stderr
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        """Read to the end, or until ``within`` is cancelled and the pipe is empty; then close it. A checkpoint."""
         try:
             with within:
                 while chunk := await pipe.receive_some(_CHUNK):
-                    kept.add(chunk)
-                    self.both.add(chunk)
-                    if self._on_output is not None:
-                        self._tell(decoder.decode(chunk), stream)
+                    self._take(chunk, stream)
+            if within.cancelled_caught:
+                self.cut = not self._drain(cast(trio.lowlevel.FdStream, pipe), stream) or self.cut
             if self._on_output is not None:
-                self._tell(decoder.decode(b"", final=True), stream)
+                self._tell(self._decoders[stream].decode(b"", final=True), stream)
         finally:
             await trio.aclose_forcefully(pipe)
+
+    def _drain(self, pipe: trio.lowlevel.FdStream, stream: Stream) -> bool:
+        """Read what is there already; whether that was the end."""
+        if sys.platform == "win32":  # pragma: no cover - not tested
+            return False
+        for _ in range(_MOST // _CHUNK):
+            try:
+                chunk = os.read(pipe.fileno(), _CHUNK)
+            except BlockingIOError:
+                return False
+            if not chunk:
+                return True
+            self._take(chunk, stream)
+        return False
+
+    def _take(self, chunk: bytes | bytearray, stream: Stream) -> None:
+        (self.stdout if stream == "stdout" else self.stderr).add(chunk)
+        self.both.add(chunk)
+        if self._on_output is not None:
+            self._tell(self._decoders[stream].decode(chunk), stream)
 
     def _tell(self, text: str, stream: Stream) -> None:
         if not text or self._on_output is None or self.error is not None:
             return
         try:
-            self._on_output(text, stream)
+            answer = self._on_output(text, stream)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise TypeError(f"on_output takes a function that is not async, not {self._on_output!r}")
         except BaseException as error:  # raised when the command has been ended
             self.error = error
             self._failed()

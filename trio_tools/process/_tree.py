@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 import trio
 
-from trio_tools.process._census import MARK, Census, census, is_available, is_running, started_after
+from trio_tools.process._census import MARK, Census, One, census, is_available, is_running, reap, started_after
 
-__all__ = ["Tree", "marked", "new_mark", "own_group"]
+__all__ = ["Tree", "end_marked", "marked", "new_mark", "own_group"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between two looks at what is to end
 _GIVE_UP = 5.0  # seconds after KILL: what is there then waits for the kernel, or belongs to another user
@@ -61,7 +61,8 @@ class Tree:
         self._leader = process
         self._mark = mark
         self._began = time.monotonic()
-        self._strays: set[int] = set()  # members that have left the group
+        self._strays: dict[int, One] = {}  # members that have left the group
+        self._seen: set[One] = set()  # all but the leader
 
     def is_over(self) -> bool:
         """Whether the command has ended and has left nobody behind. A quick look, not a checkpoint."""
@@ -76,6 +77,7 @@ class Tree:
             counted = census(pids)
             if counted.belonging(pid, self._mark):
                 return False
+            self._reap(counted)
             if counted.is_exact():
                 break
         return True
@@ -92,6 +94,8 @@ class Tree:
             with trio.move_on_after(patience):
                 await self._tell_until_gone(number)
                 await self._leader.wait()
+                for one in self._seen:
+                    reap(one)
                 return ()
         left = census().belonging(self._leader.pid, self._mark) if is_available() else set[int]()
         return tuple(sorted(left | ({self._leader.pid} if self._leader.poll() is None or not left else left)))
@@ -113,11 +117,13 @@ class Tree:
         for _ in range(_COUNTS):
             counted = await _common_census()
             members = counted.belonging(self._leader.pid, self._mark)
-            known = {one for one in self._strays if is_running(one)}  # perhaps it has lost the parent that it had
-            strays = {one.pid for one in counted.there if one.pid in members and one.group != self._leader.pid}
-            self._strays = known | strays
+            here = {one for one in counted.there if one.pid in members and one.pid != self._leader.pid}
+            self._seen |= here
+            known = {pid: one for pid, one in self._strays.items() if is_running(one)}  # it may have lost its parent
+            self._strays = known | {one.pid: one for one in here if one.group != self._leader.pid}
             if members or known:
                 return True
+            self._reap(counted)
             if counted.is_exact():
                 break
         return False
@@ -138,7 +144,7 @@ class Tree:
 
     async def _is_there(self) -> bool:
         """Whether somebody whom we know of is still there."""
-        if self._leader.poll() is None or any(map(is_running, self._strays)):
+        if self._leader.poll() is None or any(map(is_running, self._strays.values())):
             return True
         return self._group_exists() and (not is_available() or self._is_led(await _common_census()))
 
@@ -153,6 +159,12 @@ class Tree:
         except PermissionError:
             return True  # there is one, of another user
         return True
+
+    def _reap(self, counted: Census) -> None:
+        pid = self._leader.pid
+        for one in counted.zombies:
+            if one.pid != pid and pid in (one.group, one.session):
+                reap(one)
 
     def _is_led(self, counted: Census) -> bool:
         return any(one.group == self._leader.pid for one in counted.there)
@@ -183,3 +195,17 @@ async def _common_census() -> Census:
         with trio.CancelScope(shield=True):
             await coming.taken.wait()
     return coming.counted or census()
+
+
+async def end_marked(mark: str, grace: float) -> None:
+    """End all that carry ``mark``, as :meth:`Tree.end` does, for where there is no leader. A checkpoint; Linux only."""
+    for number, patience in ((signal.SIGTERM, grace), (_KILL, _GIVE_UP)):
+        with trio.move_on_after(patience):
+            pause = _FIRST_PAUSE
+            while members := (await _common_census()).with_mark(mark) if is_available() else set[int]():
+                for pid in members:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
+                await trio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            return

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import pickle
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar, cast
 
 import trio
 
 from trio_tools._errors import ToolError
+from trio_tools.process._tree import end_marked, marked, new_mark
 
 __all__ = ["WORKER_DIED", "run_in_process"]
 
@@ -18,6 +24,7 @@ T = TypeVar("T")
 WORKER_DIED = "WORKER_DIED"
 """The code of the error that says that a worker process ended before its function did."""
 
+_ADVICE = 'A script needs if __name__ == "__main__": around trio.run(...), as the worker imports it'
 _GRACE = 0.5  # seconds for the worker to end when its function has returned; a thread that it left may keep it
 
 
@@ -32,8 +39,9 @@ async def run_in_process(
 
     A thread cannot be stopped, and is waited for; a process can. The worker is a fresh one for each call, which costs
     some tenths of a second, and is gone when this is left, whatever way; with it a thread that the function has left.
-    What the function itself has started as processes is not: use :func:`run_command` for that. (One helper of the
-    standard library's stays as long as the program, its resource tracker.) Needs
+    Processes that the function has started are ended too, on Linux. (One helper of the standard library's stays as long
+    as the program, its resource tracker.) A script guards what it does with ``if __name__ == "__main__":``, as each
+    worker imports it. The function cannot use :mod:`multiprocessing` itself. Needs
     `trio-parallel <https://trio-parallel.readthedocs.io>`_, which the extra ``trio-tools[parallel]`` installs.
 
     A checkpoint. If ``Cancelled`` comes out, the worker has been killed and is gone; it may have had effects.
@@ -46,9 +54,9 @@ async def run_in_process(
 
     Raises:
         TypeError: If the function cannot be sent to a process.
-        ToolError: With the code ``WORKER_DIED``, if the worker ended before the function did.
+        ToolError: With the code ``WORKER_DIED``, if the worker ended before the function did, or that by ``sys.exit``.
         ImportError: If trio-parallel is not installed.
-        Exception: What the function raises.
+        Exception: What the function raises; or :mod:`pickle`, of what it returns.
     """
     try:
         import trio_parallel  # pyright: ignore[reportMissingTypeStubs] - it has annotations, and no py.typed
@@ -61,18 +69,49 @@ async def run_in_process(
     _must_be_sendable(function, arguments)
     bound = limiter or cast(trio.CapacityLimiter, trio_parallel.current_default_worker_limiter())
     returned: list[T] = []
+    mark, failure = new_mark(), ""
     try:
-        async with trio_parallel.open_worker_context(grace_period=_GRACE) as workers:  # pyright: ignore[reportUnknownMemberType] - no types
-            call = partial(workers.run_sync, function, *arguments)  # pyright: ignore[reportUnknownMemberType] - likewise
-            returned.append(await call(kill_on_cancel=True, limiter=bound))
+        with _letting_go():
+            async with trio_parallel.open_worker_context(init=partial(_carry, mark), grace_period=_GRACE) as workers:  # pyright: ignore[reportUnknownMemberType] - no types
+                call = partial(workers.run_sync, function, *arguments)  # pyright: ignore[reportUnknownMemberType] - likewise
+                returned.append(await call(kill_on_cancel=True, limiter=bound))
     except trio_parallel.BrokenWorkerError as error:
-        if not returned:  # else the function has left a thread, and the worker with it was killed
-            text = f"the worker process has ended before {function!r} has: {error}"
-            raise ToolError(text, code=WORKER_DIED) from error
+        failure = f"the worker process has ended before {function!r} has: {error}. {_ADVICE}"
+    except SystemExit:
+        failure = f"{function!r} has called sys.exit"
+    finally:
+        with trio.CancelScope(shield=True):
+            await end_marked(mark, _GRACE)
+    if not returned:  # else the function has left a thread, and the worker was killed with it
+        gc.collect()  # the error is gone now, which held the worker
+        raise ToolError(failure, code=WORKER_DIED)
     return returned[0]
 
 
+@contextmanager
+def _letting_go() -> Generator[None]:
+    """Have an exception hold nothing of the worker, whose pipes stay open as long as anything does."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, trio.Cancelled):
+            error.__context__ = None  # trio-parallel waits while it handles an IndexError, which is not to be told
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()  # there are cycles
+        raise
+
+
+def _carry(mark: str) -> bool:  # pragma: no cover - in the worker
+    """Have whatever this process starts carry the mark."""
+    os.environ.update(marked({}, mark))
+    return True
+
+
 def _must_be_sendable(function: object, arguments: tuple[object, ...]) -> None:
+    if getattr(function, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise TypeError(
+            f"{function!r} cannot be sent to a process: no module can be imported to find it, put it in a file"
+        )
     for number, one in enumerate((function, *arguments)):
         try:
             pickle.dumps(one)
