@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import sys
@@ -83,7 +84,8 @@ async def run_in_process(
         with trio.CancelScope(shield=True):
             await end_marked(mark, _GRACE)
     if not returned:  # else the function has left a thread, and the worker was killed with it
-        gc.collect()  # the error is gone now, which held the worker
+        multiprocessing.active_children()  # lets go of those that have ended, as it is documented to,
+        gc.collect()  # and the error is gone by now, which held the worker
         raise ToolError(failure, code=WORKER_DIED)
     return returned[0]
 
