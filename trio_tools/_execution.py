@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -36,7 +35,6 @@ class Facts:
     _token: ExecutionToken | None = None  # what follows is made when it is asked for, as most calls need none of it
     _scope: LiveScope | None = None
     _execution: ExecutionView | None = None
-    _key: str | None = None
 
     @property
     def call_id(self) -> str:
@@ -72,9 +70,7 @@ class Facts:
     @property
     def idempotency_key(self) -> str:
         """Equal over all attempts."""
-        if self._key is None:
-            self._key = str(uuid.uuid4()) if self.entry is None else self.entry.idempotency_key
-        return self._key
+        return self.token.key if self.entry is None else self.entry.idempotency_key
 
     def release(self) -> None:
         """The call is over: keep no view, which would keep us."""

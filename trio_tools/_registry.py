@@ -238,11 +238,12 @@ class ToolRegistry:
         if is_unentered(scope):
             with scope:
                 return await self.execute(call, scope=scope)
-        deadline, opening = deadline_in_reach(scope), None
-        if self.stages().journal is not None:
+        deadline, opening, stages = deadline_in_reach(scope), None, self.stages()
+        if stages.journal is not None:
             (opening,) = await self.begun([call], course=False)
-            deadline = deadline_in_reach(scope)
-        one = self.admit(call, scope, deadline=deadline, opening=opening)
+            deadline, stages = deadline_in_reach(scope), self.stages()
+        decided = self.get(call.name), stages
+        one = self.admit(call, scope, deadline=deadline, decided=decided, opening=opening)
         try:
             result = await one.execute()
             if one.interrupt is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import attrs
 
 from ._json import FrozenJson, JsonTextError, parse
@@ -13,10 +15,18 @@ __all__ = ["ExecutionToken", "Malformed", "ToolCall"]
 class ExecutionToken:
     """The identity of one execution. Opaque; a nested call has its parent's token, and no access to its parent."""
 
-    __slots__ = ("__weakref__", "_call_id")
+    __slots__ = ("__weakref__", "_call_id", "_key")
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
+        self._key: str | None = None
+
+    @property
+    def key(self) -> str:
+        """A random text, the same one each time; what a body gets as its ``idempotency_key`` without a journal."""
+        if self._key is None:
+            self._key = str(uuid.uuid4())
+        return self._key
 
     def __repr__(self) -> str:
         return f"<ExecutionToken of {self._call_id!r} at {id(self):#x}>"
