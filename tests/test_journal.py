@@ -41,7 +41,7 @@ from trio_tools import (
     run_batch,
     tool,
 )
-from trio_tools.journal import JournalFailedError, SqliteJournal, open_journal
+from trio_tools.journal import JournalFailedError, SqliteJournal, _writer, open_journal
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._database import all_events, reading
 from trio_tools.journal._format import Event
@@ -187,7 +187,7 @@ def test_each_attempt_has_a_mark_and_the_key_is_the_same(tmp_path: Path) -> None
     assert len(set(keys)) == 1
 
 
-def test_without_a_journal_a_key_is_equal_over_attempts_too() -> None:
+def test_without_a_journal_each_call_has_a_key_of_its_own() -> None:
     async def main() -> list[ToolResult]:
         registry = ToolRegistry([put])
         return [await registry.execute(call("put"), scope=trio.CancelScope()) for _ in range(2)]
@@ -204,17 +204,16 @@ def test_a_cancellation_while_the_mark_is_written_leaves_the_body_unentered(tmp_
     async def main(journal: SqliteJournal) -> ToolResult:
         registry = ToolRegistry([pay], journal=journal.conversation("a"))
         registry.before(allow)
-        writer = writer_of(journal)
+        writer, scope = writer_of(journal), trio.CancelScope()
         insert = writer.insert
-        with trio.CancelScope() as scope:
 
-            async def cancels(rows: Any) -> None:
-                if rows[0][2] == "dispatched":
-                    scope.cancel()
-                await insert(rows)
+        async def cancels(rows: Any) -> None:
+            if rows[0][2] == "dispatched":
+                scope.cancel()
+            await insert(rows)
 
-            writer.insert = cancels  # type: ignore[method-assign]
-            return await registry.execute(call(), scope=scope)
+        writer.insert = cancels
+        return await registry.execute(call(), scope=scope)
 
     result = opened(tmp_path, main)
     assert (code(result), result.body, entered) == (TOOL_ABORTED_BEFORE_DISPATCH, "not-started", [])
@@ -580,7 +579,12 @@ def test_one_that_is_refused_keeps_no_other_from_being_written(tmp_path: Path) -
     assert len(entered) == 3
 
 
-def test_a_program_that_has_ended_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_one_commit_can_take_is_taken_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_writer, "_MOST", 1)
+    assert isinstance(executed(tmp_path, call())[0], ToolSuccess)
+
+
+def test_a_program_that_has_ended_is_not_told(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "j.db", check_same_thread=False)
     made: list[Writer] = []
 

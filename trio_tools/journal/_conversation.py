@@ -83,8 +83,6 @@ class Conversation:
             await self._home.writer.insert(entry.beginning())
         except ConflictError:
             return await self._known(entry)
-        except Exception as error:
-            return _refused(error)
         return Opening(entry)
 
     async def _known(self, entry: _Entry) -> Opening:
@@ -102,9 +100,7 @@ class Conversation:
         if not written["judged"]:
             await entry.resume(history)
             return Opening(entry, given=result, given_by="work")
-        if not isinstance(result, ToolFailure):
-            return Opening(given=result)
-        return await self._recovered(entry, history, result)
+        return await self._recovered(entry, history, cast(ToolFailure, result))
 
     async def _recovered(self, entry: _Entry, history: History, result: ToolFailure) -> Opening:
         """The crash left it without a result: may it be made again?"""

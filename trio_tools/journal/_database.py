@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trio_tools.journal._failures import JournalDamagedError, JournalError
-from trio_tools.journal._format import APPLICATION_ID, SCHEMA, SELECT, SELECT_CONVERSATION, VERSION, Event, events
+from trio_tools.journal._format import APPLICATION_ID, SCHEMA, SELECT, VERSION, Event, events
 from trio_tools.journal._lock import high_water_of
 
 __all__ = ["all_events", "connected", "damage", "meta", "reading"]
@@ -74,20 +74,18 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
         raise _told(path, error) from error
 
 
-def all_events(connection: sqlite3.Connection, conversation: str | None = None) -> list[Event]:
-    """The records, of one conversation or all, in order.
+def all_events(connection: sqlite3.Connection) -> list[Event]:
+    """The records, in order.
 
     Raises:
         JournalDamagedError: If one of them is not as it was written.
     """
-    if conversation is None:
-        return list(events(connection.execute(SELECT)))
-    return list(events(connection.execute(SELECT_CONVERSATION, (conversation,))))
+    return list(events(connection.execute(SELECT)))
 
 
 def damage(connection: sqlite3.Connection, path: Path) -> str | None:
     """What is wrong with the file as a whole; ``None`` if nothing is."""
-    ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
     if found != "ok":
         return str(found)
     high, last = high_water_of(path), _last_seq(connection)
@@ -107,7 +105,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{quoted}?mode=ro", uri=True, isolation_level=None)
     try:
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError:  # pragma: no cover - shown with a process of another user
         # Where nothing can be written, SQLite cannot make its index of the write-ahead log: none is needed without one.
         connection.close()
         log = path.with_name(path.name + "-wal")
@@ -142,15 +140,11 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _must_be_meant_to_be_new(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise JournalError(f"{path} cannot be made: there is no directory {path.parent}")
     high = high_water_of(path)
     if high:
         raise JournalDamagedError(
             f"{path} is gone, and held {high} records: put it back, or delete {path.name}.lock too, to begin anew"
         )
-    if not os.access(path.parent, os.W_OK):
-        raise JournalError(f"{path} cannot be made: {path.parent} is read-only")
 
 
 def _must_be_there(path: Path) -> None:

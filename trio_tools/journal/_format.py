@@ -34,7 +34,6 @@ __all__ = [
     "SCHEMA",
     "SELECT",
     "SELECT_CALL",
-    "SELECT_CONVERSATION",
     "VERSION",
     "Event",
     "Row",
@@ -46,8 +45,6 @@ __all__ = [
 APPLICATION_ID = 0x54544A4C  # "TTJL"
 VERSION = 1
 SELECT = "SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event ORDER BY seq"
-SELECT_CONVERSATION = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
-    WHERE conversation = ? ORDER BY seq"""
 SELECT_CALL = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
     WHERE conversation = ? AND call = ? ORDER BY seq"""
 INSERT = "INSERT INTO event (conversation, call, kind, number, epoch, wall, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

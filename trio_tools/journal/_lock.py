@@ -88,7 +88,7 @@ def _crc(seq: int) -> int:
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-def _forget_in_child() -> None:
+def _forget_in_child() -> None:  # pragma: no cover - in the child
     for lock in list(_held):
         lock.release()
 

@@ -1,0 +1,301 @@
+"""The journal's file: where it may be, who may have it, and that damage and losses are noticed."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from crashing import Points, killed_at
+
+from trio_tools import ToolCall, ToolRegistry, tool
+from trio_tools.journal import JournalBusyError, JournalDamagedError, JournalError, SqliteJournal, open_journal
+from trio_tools.journal._database import all_events, damage, reading
+from trio_tools.journal._lock import Lock, high_water_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed")
+DAMAGES = 400
+
+
+@tool
+async def note(text: str) -> str:
+    return text
+
+
+async def make_calls(journal: SqliteJournal, number: int, first: int = 0) -> None:
+    registry = ToolRegistry([note], journal=journal.conversation("a"))
+    for each in range(first, first + number):
+        call = ToolCall(id=f"c{each}", name="note", arguments={"text": "x" * 50})
+        await registry.execute(call, scope=trio.CancelScope())
+
+
+def closed(path: Path, number: int = 3) -> None:
+    """A journal with some calls, closed in order."""
+
+    async def main() -> None:
+        async with open_journal(path) as journal:
+            await make_calls(journal, number)
+
+    trio.run(main)
+
+
+def abandoned(path: Path) -> None:
+    """A journal whose owner was killed, so that its write-ahead log is full of what matters."""
+
+    async def main(journal: SqliteJournal, points: Points) -> None:
+        await make_calls(journal, 1000, first=100)
+
+    assert killed_at(41, path, main)
+    assert path.with_name(path.name + "-wal").stat().st_size > 10_000
+
+
+def opens(path: Path) -> None:
+    async def main() -> None:
+        async with open_journal(path):
+            pass
+
+    trio.run(main)
+
+
+def copied(source: Path, target: Path) -> Path:
+    target.mkdir()
+    for file in source.parent.iterdir():
+        shutil.copy(file, target / file.name)
+    return target / source.name
+
+
+# ---- where it may be -------------------------------------------------------------------------------------------------
+
+
+def test_places_where_there_can_be_none(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="cannot be written, which a journal needs"):
+        opens(tmp_path / "nowhere" / "j.db")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(JournalError, match="is a directory: name a file in it"):
+        opens(tmp_path / "folder")
+    (tmp_path / "text").write_text("hello, this is a text and no data base " * 5)
+    with pytest.raises(JournalDamagedError, match="is no SQLite file"):
+        opens(tmp_path / "text")
+    with pytest.raises(JournalError, match="there is no journal"), reading(tmp_path / "none"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write anywhere")
+def test_a_read_only_directory_is_no_place_for_a_new_one_and_can_be_read(tmp_path: Path) -> None:
+    closed(tmp_path / "j.db")
+    program = (
+        "import sys, trio\nfrom pathlib import Path\nfrom trio_tools.journal import *\n"
+        "from trio_tools.journal._database import all_events, reading\npath = Path(sys.argv[1])\n"
+        "with reading(path / 'j.db') as connection: print(len(all_events(connection)))\n"
+        "async def main():\n    async with open_journal(path / 'new.db'): pass\n"
+        "try: trio.run(main)\nexcept JournalError as error: print(error)"
+    )
+    for file in tmp_path.iterdir():
+        file.chmod(0o444)
+    tmp_path.chmod(0o555)
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    if os.geteuid() == 0:
+        for parent in tmp_path.parents[:-2]:
+            parent.chmod(0o755)
+        words = ["setpriv", "--reuid=65534", "--clear-groups", *words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    tmp_path.chmod(0o755)
+    assert done.stdout.startswith("9\n"), done.stderr
+    assert "cannot be written, which a journal needs" in done.stdout
+
+
+def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(JournalError, match="is an SQLite file of another program"):
+        opens(tmp_path / "other.db")
+    closed(tmp_path / "j.db")
+    connection = sqlite3.connect(tmp_path / "j.db")
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    before = (tmp_path / "j.db").read_bytes()
+    with pytest.raises(JournalError, match="has version 2 of the format, and this is written for 1"):
+        opens(tmp_path / "j.db")
+    assert (tmp_path / "j.db").read_bytes() == before
+
+
+def test_there_is_one_owner_and_whoever_likes_may_read(tmp_path: Path) -> None:
+    children: list[int] = []
+
+    async def main() -> None:
+        async with open_journal(tmp_path / "j.db") as journal:
+            await make_calls(journal, 2)
+            with pytest.raises(JournalBusyError, match=f"open for writing already, in process {os.getpid()}"):
+                async with open_journal(tmp_path / "j.db"):
+                    pass
+            with reading(tmp_path / "j.db") as connection:
+                assert len(all_events(connection)) == 6
+            child = os.fork()
+            if child == 0:  # it must not keep the lock
+                os.kill(os.getpid(), signal.SIGSTOP)
+            children.append(child)
+
+    trio.run(main)
+    os.waitpid(children[0], os.WUNTRACED)
+    opens(tmp_path / "j.db")
+    os.kill(children[0], signal.SIGKILL)
+    os.waitpid(children[0], 0)
+
+
+def test_a_lock_dies_with_its_owner_and_is_released_once(tmp_path: Path) -> None:
+    abandoned(tmp_path / "j.db")
+    opens(tmp_path / "j.db")
+    lock = Lock(tmp_path / "j.db")
+    lock.release()
+    lock.release()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed(tmp_path / "j.db")
+    (tmp_path / "j.db.lock").unlink()
+    with reading(tmp_path / "j.db") as connection:
+        assert len(all_events(connection)) == 9
+
+    def refuses(*arguments: object) -> object:
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(Path, "open", refuses)
+    with pytest.raises(JournalError, match="cannot be read: not yours"):
+        opens(tmp_path / "j.db")
+
+
+def test_the_clock_may_jump_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed(tmp_path / "j.db", 1)
+    monkeypatch.setattr("time.time", lambda: 0.0)
+
+    async def main() -> None:
+        async with open_journal(tmp_path / "j.db") as journal:
+            await make_calls(journal, 2)
+
+    trio.run(main)
+    with reading(tmp_path / "j.db") as connection:
+        assert [event.call for event in all_events(connection)] == ["c0"] * 3 + ["c1"] * 3
+
+
+# ---- losses and damage -----------------------------------------------------------------------------------------------
+
+
+def test_damages_to_the_write_ahead_log_are_all_noticed(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "j.db"
+    source.parent.mkdir()
+    abandoned(source)
+    chosen = random.Random(17)
+    for number in range(DAMAGES):
+        path = copied(source, tmp_path / str(number))
+        log = path.with_name("j.db-wal")
+        data = bytearray(log.read_bytes())
+        match number % 4:
+            case 0:
+                del data[chosen.randrange(len(data)) :]
+            case 1:
+                data.clear()
+            case _:
+                data[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
+        log.write_bytes(data)
+        with pytest.raises(JournalDamagedError, match="are lost"):
+            opens(path)
+        shutil.rmtree(path.parent)
+
+
+def test_clean_power_cuts_are_no_damage(tmp_path: Path) -> None:
+    """The note beside the file is not synced: it may be older than the file, or not be there at all."""
+    source = tmp_path / "source" / "j.db"
+    source.parent.mkdir()
+    abandoned(source)
+    lock, high = source.with_name("j.db.lock"), high_water_of(source)
+    notes = [b"", bytes(12), None]
+    for seq in range(1, high):
+        beside = Lock(tmp_path / "scratch")
+        beside.note(seq)
+        beside.release()
+        notes.append((tmp_path / "scratch.lock").read_bytes()[:12])
+    chosen = random.Random(17)
+    for number in range(DAMAGES // 4):
+        path = copied(source, tmp_path / str(number))
+        note = chosen.choice(notes)
+        path.with_name(lock.name).unlink()
+        if note is not None:
+            path.with_name(lock.name).write_bytes(note)
+        opens(path)
+        shutil.rmtree(path.parent)
+
+
+def test_a_file_that_is_gone_or_an_old_copy_is_noticed(tmp_path: Path) -> None:
+    closed(tmp_path / "j.db", 1)
+    shutil.copy(tmp_path / "j.db", tmp_path / "old")
+
+    async def main() -> None:
+        async with open_journal(tmp_path / "j.db") as journal:
+            await make_calls(journal, 2)
+
+    trio.run(main)
+    shutil.copy(tmp_path / "old", tmp_path / "j.db")
+    with pytest.raises(JournalDamagedError, match="records 4 to 6 are lost"):
+        opens(tmp_path / "j.db")
+    (tmp_path / "j.db").unlink()
+    with pytest.raises(JournalDamagedError, match="is gone, and held 6 records"):
+        opens(tmp_path / "j.db")
+    (tmp_path / "j.db.lock").unlink()
+    opens(tmp_path / "j.db")
+
+
+def test_truncated_and_overwritten_pages_are_noticed_and_nothing_is_changed(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "j.db"
+    source.parent.mkdir()
+    closed(source, 200)
+    whole = source.read_bytes()
+    chosen, noticed = random.Random(17), 0
+    for number in range(40):
+        path = copied(source, tmp_path / str(number))
+        data = bytearray(whole)
+        if number % 2:
+            del data[chosen.randrange(200, len(data)) :]
+        else:
+            at = chosen.randrange(4096, len(data) - 2048)
+            data[at : at + 2048] = chosen.randbytes(2048)
+        path.write_bytes(data)
+        try:
+            with reading(path) as connection:
+                assert len(all_events(connection)) == 600  # it hit what is not in use
+        except JournalError:
+            with pytest.raises(JournalError):
+                opens(path)
+            noticed += 1
+            assert path.read_bytes() == data
+        shutil.rmtree(path.parent)
+    assert noticed > 35
+
+
+def test_a_record_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    closed(tmp_path / "j.db")
+    data = (tmp_path / "j.db").read_bytes()
+    (tmp_path / "j.db").write_bytes(data.replace(b"xxxxx", b"xyxxx", 1))
+    with pytest.raises(JournalDamagedError, match="is damaged: read what is sound"):
+        opens(tmp_path / "j.db")
+    with reading(tmp_path / "j.db", salvage=True) as connection:
+        assert damage(connection, tmp_path / "j.db") is None
+
+
+def test_a_file_system_that_cannot_do_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite3.connect
+
+    def in_memory(path: Any, **options: Any) -> sqlite3.Connection:
+        return connect(":memory:", **options)
+
+    monkeypatch.setattr(sqlite3, "connect", in_memory)
+    with pytest.raises(JournalError, match="SQLite does not keep to journal_mode = wal here, but has memory"):
+        opens(tmp_path / "j.db")
