@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -11,8 +13,18 @@ import pytest
 import trio
 from test_process_command import left
 
-from trio_tools import TOOL_ABORTED, TOOL_TIMEOUT, TextContent, ToolCall, ToolFailure, ToolRegistry, ToolResult, freeze
-from trio_tools.process import NOT_STARTED, shell_tool
+from trio_tools import (
+    TOOL_ABORTED,
+    TOOL_TIMEOUT,
+    TextContent,
+    ToolCall,
+    ToolFailure,
+    ToolRegistry,
+    ToolResult,
+    freeze,
+    tool,
+)
+from trio_tools.process import NOT_STARTED, run_command, shell_tool
 from trio_tools.testing import RecordingObserver, assert_cancel_safe, run_tool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
@@ -20,8 +32,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Generator[None]:
+    before = len(os.listdir("/proc/self/fd"))
     yield
     assert left() == []
+    gc.collect()  # Trio's descriptor of a process that nobody has waited for
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def called(command: str, **options: Any) -> ToolResult:
@@ -123,11 +138,24 @@ def test_partial_output_is_bounded_too_and_progress_is_told() -> None:
         "echo done",
         "sleep 0.02 & setsid sleep 0.02 & echo begun; wait",
         "(setsid sleep 1000 >/dev/null 2>&1 &); echo on",
+        "trap '' TERM; sleep 0.05; echo on",
+        "head -c 300000 /dev/zero",
     ],
 )
 def test_it_is_cancel_safe_at_every_step(command: str) -> None:
-    tool = shell_tool(cwd="/", grace=0.5)
-    trio.run(lambda: assert_cancel_safe(tool, {"command": command}))
+    shell = shell_tool(cwd="/", grace=0.1)
+    trio.run(lambda: assert_cancel_safe(shell, {"command": command}))
+
+
+@tool
+async def feeds(path: str) -> int | None:
+    """A command that may not be there, and that does not read what it is given."""
+    return (await run_command([path, "0.02"], input=b"x" * 1_000_000, grace=0.1)).status
+
+
+@pytest.mark.parametrize("path", ["sleep", "/nowhere"])
+def test_so_is_a_command_that_reads_nothing_or_does_not_start(path: str) -> None:
+    trio.run(lambda: assert_cancel_safe(feeds, {"path": path}, may_fail=path == "/nowhere"))
 
 
 def test_the_model_is_told_of_the_bounds() -> None:

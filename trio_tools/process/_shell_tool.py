@@ -134,10 +134,11 @@ class _Told:
         self._seen = 0
 
     def tell(self, text: str, _: str) -> None:
-        self._seen += len(text)
+        data = text.encode()
+        self._seen += len(data)
         if self._left > 0:
-            self._run.emit(text[: self._left])
-            self._left -= len(text)
+            self._run.emit(data[: self._left].decode(errors="ignore"))
+            self._left -= len(data)
             if self._left < 0:
                 self._run.emit("[further output is left out]")
         self._run.report_progress(self._seen, message=text)  # behind it: whoever hears it may cancel
