@@ -27,7 +27,7 @@ _stalled _openings _planner _concurrency _callbacks _control _order _scheduler _
 process._arguments process._output process._census process._tree process._command process._shell_tool process._worker
 process.__init__
 journal._failures journal._codec journal._format journal._lock journal._writer journal._database journal._recovery
-journal._conversation journal._journal journal.__init__
+journal._export journal._conversation journal._journal journal.__init__ journal.__main__
 testing._doubles testing._report testing._resources testing._source testing._tracing testing._swallowing
 testing._scenario testing._steps testing._run
 testing._seeded testing._sweep testing.__init__

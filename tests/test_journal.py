@@ -429,6 +429,11 @@ def test_a_batch_is_recorded_before_any_of_it_starts_and_given_back_as_a_whole(t
     assert kinds(tmp_path)[:3] == [("c1", "call"), ("c2", "call"), ("c3", "call")]
     assert opened(tmp_path, main) == first
     assert len(entered) == 2
+    calls.append(call(id="c4"))
+    *again, new = opened(tmp_path, main)
+    assert again == first
+    assert isinstance(new, ToolSuccess)
+    assert len(entered) == 3
 
 
 def test_calls_of_a_batch_that_never_start_have_results_too(tmp_path: Path) -> None:
@@ -492,6 +497,11 @@ def test_a_full_disk_keeps_bodies_from_being_entered_for_good(tmp_path: Path) ->
         assert isinstance(journal.failure, JournalFailedError)
         with pytest.raises(JournalFailedError):
             await journal.prune("a")
+        writer: Any = writer_of(journal)
+        waiting = _writer._Request()  # pyright: ignore[reportPrivateUsage] - it was there before
+        writer._queue.put(waiting)
+        await writer.aclose()
+        assert isinstance(waiting.error, JournalFailedError)
         return results
 
     results = opened(tmp_path, main)

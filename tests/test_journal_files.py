@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -18,6 +19,7 @@ from crashing import Points, killed_at
 
 from trio_tools import ToolCall, ToolRegistry, tool
 from trio_tools.journal import JournalBusyError, JournalDamagedError, JournalError, SqliteJournal, open_journal
+from trio_tools.journal.__main__ import main
 from trio_tools.journal._database import all_events, damage, reading
 from trio_tools.journal._lock import Lock, high_water_of
 
@@ -40,29 +42,29 @@ async def make_calls(journal: SqliteJournal, number: int, first: int = 0) -> Non
 def closed(path: Path, number: int = 3) -> None:
     """A journal with some calls, closed in order."""
 
-    async def main() -> None:
+    async def program() -> None:
         async with open_journal(path) as journal:
             await make_calls(journal, number)
 
-    trio.run(main)
+    trio.run(program)
 
 
 def abandoned(path: Path) -> None:
     """A journal whose owner was killed, so that its write-ahead log is full of what matters."""
 
-    async def main(journal: SqliteJournal, points: Points) -> None:
+    async def program(journal: SqliteJournal, points: Points) -> None:
         await make_calls(journal, 1000, first=100)
 
-    assert killed_at(41, path, main)
+    assert killed_at(41, path, program)
     assert path.with_name(path.name + "-wal").stat().st_size > 10_000
 
 
 def opens(path: Path) -> None:
-    async def main() -> None:
+    async def program() -> None:
         async with open_journal(path):
             pass
 
-    trio.run(main)
+    trio.run(program)
 
 
 def copied(source: Path, target: Path) -> Path:
@@ -131,7 +133,7 @@ def test_files_of_others_and_of_later_versions_are_refused(tmp_path: Path) -> No
 def test_there_is_one_owner_and_whoever_likes_may_read(tmp_path: Path) -> None:
     children: list[int] = []
 
-    async def main() -> None:
+    async def program() -> None:
         async with open_journal(tmp_path / "j.db") as journal:
             await make_calls(journal, 2)
             with pytest.raises(JournalBusyError, match=f"open for writing already, in process {os.getpid()}"):
@@ -144,7 +146,7 @@ def test_there_is_one_owner_and_whoever_likes_may_read(tmp_path: Path) -> None:
                 os.kill(os.getpid(), signal.SIGSTOP)
             children.append(child)
 
-    trio.run(main)
+    trio.run(program)
     os.waitpid(children[0], os.WUNTRACED)
     opens(tmp_path / "j.db")
     os.kill(children[0], signal.SIGKILL)
@@ -177,11 +179,11 @@ def test_the_clock_may_jump_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     closed(tmp_path / "j.db", 1)
     monkeypatch.setattr("time.time", lambda: 0.0)
 
-    async def main() -> None:
+    async def program() -> None:
         async with open_journal(tmp_path / "j.db") as journal:
             await make_calls(journal, 2)
 
-    trio.run(main)
+    trio.run(program)
     with reading(tmp_path / "j.db") as connection:
         assert [event.call for event in all_events(connection)] == ["c0"] * 3 + ["c1"] * 3
 
@@ -238,11 +240,11 @@ def test_a_file_that_is_gone_or_an_old_copy_is_noticed(tmp_path: Path) -> None:
     closed(tmp_path / "j.db", 1)
     shutil.copy(tmp_path / "j.db", tmp_path / "old")
 
-    async def main() -> None:
+    async def program() -> None:
         async with open_journal(tmp_path / "j.db") as journal:
             await make_calls(journal, 2)
 
-    trio.run(main)
+    trio.run(program)
     shutil.copy(tmp_path / "old", tmp_path / "j.db")
     with pytest.raises(JournalDamagedError, match="records 4 to 6 are lost"):
         opens(tmp_path / "j.db")
@@ -288,6 +290,34 @@ def test_a_record_that_was_changed_is_noticed(tmp_path: Path) -> None:
         opens(tmp_path / "j.db")
     with reading(tmp_path / "j.db", salvage=True) as connection:
         assert damage(connection, tmp_path / "j.db") is None
+
+
+def exported(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]], str]:
+    status = main(["export", *words])
+    out, err = capsys.readouterr()
+    return status, [json.loads(line) for line in out.splitlines()], err
+
+
+def test_a_journal_is_exported_and_what_is_sound_of_a_damaged_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "j.db"
+    closed(file)
+    status, (head, first, *others), _ = exported(capsys, str(file))
+    assert (status, head) == (0, {"format": "trio_tools.journal", "version": 1})
+    assert (first["conversation"], first["call"], first["kind"], first["seq"]) == ("a", "c0", "call", 1)
+    assert len(others) == 8
+    assert len(exported(capsys, str(file), "--conversation", "b")[1]) == 1
+    file.write_bytes(file.read_bytes().replace(b"xxxxx", b"xyxxx", 1))
+    status, _, told = exported(capsys, str(file))
+    assert status == 1
+    assert "is damaged: read what is sound with python -m trio_tools.journal export --salvage" in told
+    status, lines, _ = exported(capsys, str(file), "--salvage")
+    assert (status, len(lines)) == (0, 10)
+    assert "is damaged" in lines[-1]["damage"][0]
+    file.write_bytes(file.read_bytes()[:8192])
+    status, lines, _ = exported(capsys, str(file), "--salvage")
+    assert (status, len(lines[-1]["damage"])) == (0, 1)
 
 
 def test_a_file_system_that_cannot_do_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ result itself.
 """
 
 from trio_tools.journal._conversation import Conversation
+from trio_tools.journal._export import export
 from trio_tools.journal._failures import JournalBusyError, JournalDamagedError, JournalError, JournalFailedError
 from trio_tools.journal._journal import Journal, SqliteJournal, open_journal
 from trio_tools.journal._recovery import RecoveredCall
@@ -20,5 +21,6 @@ __all__ = [
     "JournalFailedError",
     "RecoveredCall",
     "SqliteJournal",
+    "export",
     "open_journal",
 ]

@@ -176,7 +176,9 @@ def _must_be_ours(path: Path) -> None:
 def _must_be_whole(connection: sqlite3.Connection, path: Path) -> None:
     wrong = damage(connection, path)
     if wrong is not None:
-        raise JournalDamagedError(f"{path} is damaged: {wrong}; read what is sound with export --salvage")
+        raise JournalDamagedError(
+            f"{path} is damaged: {wrong}; read what is sound with python -m trio_tools.journal export --salvage"
+        )
 
 
 def _last_seq(connection: sqlite3.Connection) -> int:

@@ -103,7 +103,8 @@ def events(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
     """
     for seq, *columns, crc in rows:
         if _crc(*columns) != crc:
-            raise JournalDamagedError(f"record {seq} is damaged: read what is sound with export --salvage")
+            advice = "read what is sound with python -m trio_tools.journal export --salvage"
+            raise JournalDamagedError(f"record {seq} is damaged: {advice}")
         conversation, call, kind, number, epoch, wall, text = columns
         yield Event(seq, conversation, call, kind, number, epoch, wall, json.loads(text))
 
