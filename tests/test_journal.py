@@ -72,7 +72,8 @@ async def look(amount: int) -> str:
 @tool(effects="idempotent")
 async def put(run: ToolRun, amount: int) -> str:
     entered.append("put")
-    return run.idempotency_key
+    key = run.idempotency_key
+    return key if key == run.idempotency_key else "another one"
 
 
 def writer_of(journal: SqliteJournal) -> Writer:
@@ -449,6 +450,7 @@ def test_calls_of_a_batch_that_never_start_have_results_too(tmp_path: Path) -> N
             )
 
     opened(tmp_path, main)
+    opened(tmp_path, main)  # what is recorded already is not recorded again
     results = {event.call: event.data for event in recorded(tmp_path) if event.kind == "result"}
     assert results["c2"]["result"]["error"]["code"] == TOOL_ABORTED_BEFORE_DISPATCH
     assert results["c2"]["by"] == "live"

@@ -21,7 +21,7 @@ import trio
 
 from trio_tools import ToolError
 from trio_tools._errors import leaves
-from trio_tools.process import STILL_RUNNING, CommandResult, _census, _tree, run_command
+from trio_tools.process import STILL_RUNNING, CommandResult, _census, _output, _tree, run_command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is left is looked for in /proc")
 
@@ -230,6 +230,16 @@ def test_a_program_to_which_orphans_are_given_lets_them_go() -> None:
     assert ran([sys.executable, "-c", code]).output.strip() == ""
 
 
+def test_a_zombie_of_ours_is_let_go_once() -> None:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    (one,) = [each for each in _census.census().zombies if each.pid == pid]
+    _census.reap(one)
+    _census.reap(one)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
 def test_nobody_waits_for_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of other users, of which a machine has many."""
 
@@ -242,7 +252,7 @@ def test_nobody_waits_for_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -
     assert counted.with_mark("mine") == set()
 
 
-def test_what_a_pipe_still_holds_is_read_however_slow_its_reader_is() -> None:
+def test_what_a_pipe_still_holds_is_read_however_slow_its_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import fcntl, os, time\nfcntl.fcntl(1, 1031, 1 << 20)\n"
         "os.write(1, b'a')\ntime.sleep(0.3)\nos.write(1, b'x' * 300_000)"
@@ -253,6 +263,8 @@ def test_what_a_pipe_still_holds_is_read_however_slow_its_reader_is() -> None:
 
     result = ran(python(code), max_output=1_000_000, on_output=slow)
     assert (len(result.stdout), result.omitted, result.output_cut) == (300_001, 0, False)
+    monkeypatch.setattr(_output, "_MOST", 65_536)  # as if it held more than a pipe can
+    assert ran(python(code), max_output=1_000_000, on_output=slow).output_cut
 
 
 def test_a_command_that_ran_long_looks_at_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
