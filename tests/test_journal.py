@@ -363,6 +363,35 @@ def test_a_tool_may_find_out_what_became_of_a_call(
     assert (asked[0].conversation, asked[0].call_id, asked[0].arguments) == ("a", "c1", {"amount": 3})
 
 
+def test_what_a_tool_finds_out_is_redacted_judged_and_told_like_any_outcome(tmp_path: Path) -> None:
+    crashed(tmp_path, "pay", "dispatched")
+    observer, judged = RecordingObserver(), list[ToolResult]()
+
+    async def reconcile(call: RecordedCall) -> Reconciled:
+        return ToolSuccess(value="card 4711", content="card 4711")
+
+    async def after(
+        execution: ToolExecution, result: ToolResult, call_next: Callable[[], Awaitable[AfterDecision]]
+    ) -> AfterDecision:
+        judged.append(result)
+        return Accept()
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([tool(pay.function, reconcile=reconcile)], journal=journal.conversation("a"))
+        registry.after(after)
+        registry.observe(observer)
+        return await registry.execute(call(), scope=trio.CancelScope())
+
+    def redact(kind: str, data: Any) -> Any:
+        return data if kind == "arguments" else {**data, "value": "card", "content": []}
+
+    result = opened(tmp_path, main, redact=redact)
+    assert result.body == "finished"
+    assert observer.results == judged == [result]
+    assert not any(b"4711" in file.read_bytes() for file in tmp_path.iterdir())
+    assert [event.data["by"] for event in recorded(tmp_path)[-2:]] == ["reconcile", "live"]
+
+
 def test_a_cancelled_or_interrupted_inquiry_changes_nothing(tmp_path: Path) -> None:
     crashed(tmp_path, "pay", "dispatched")
 

@@ -36,4 +36,5 @@ class RecordedCall:
 
 
 Reconciled: TypeAlias = ToolResult | Literal["did-not-happen", "unknown"]
-"""What a tool finds out about such a call: its outcome; that it may be made again; or nothing."""
+"""What a tool finds out about such a call: its outcome, which the after policies judge as any other; that it may be
+made again; or nothing."""

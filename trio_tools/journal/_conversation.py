@@ -112,8 +112,9 @@ class Conversation:
                 found = await self._reconciled(entry, tool)
                 if isinstance(found, ToolSuccess | ToolFailure):
                     await entry.resume(history)
-                    await entry.record("result", {"by": "reconcile", "judged": True, "result": encoded(found)})
-                    return Opening(given=found)
+                    outcome = attrs.evolve(found, body="finished")
+                    await entry.record("ended", {"by": "reconcile"}, outcome)
+                    return Opening(entry, given=outcome, given_by="work")
                 again = found == "did-not-happen"
         if again:
             await entry.resume(history)
@@ -202,18 +203,19 @@ class _Entry:
             await self._home.writer.insert(rows)
 
     async def ended(self, result: ToolResult) -> None:
-        await self._tell("ended", {}, result)
+        await self._tell("ended", {"by": "live"}, result)
 
     async def closed(self, result: ToolResult) -> None:
         await self._tell("result", {"by": "live", "judged": True}, result)
 
-    async def record(self, kind: str, data: dict[str, Any]) -> None:
-        """One record of this run."""
-        await self._home.writer.insert([self._row(kind, self._run, data)])
+    async def record(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
+        """An outcome of this run."""
+        told = {**data, "result": self._redacted("result", encoded(result))}
+        await self._home.writer.insert([self._row(kind, self._run, told)])
 
     async def _tell(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
         try:
-            await self.record(kind, {**data, "result": self._redacted("result", encoded(result))})
+            await self.record(kind, data, result)
         except Exception:
             _log.exception(
                 "the %s of call %r in conversation %r is NOT recorded: after a crash it counts as %s",

@@ -108,8 +108,7 @@ async def open_journal(
         raise TypeError(f"redact takes a function of a kind and JSON, not {redact!r}")
     if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"patience must be a positive number of seconds, not {patience!r}")
-    lock, connection, epoch, recovered = await trio.to_thread.run_sync(_opened, file)
-    journal_id = meta(connection, "journal_id")
+    lock, connection, journal_id, epoch, recovered = await trio.to_thread.run_sync(_opened, file)
     writer = Writer(connection, lock.note, patience)
     try:
         yield SqliteJournal(file, journal_id, epoch, recovered, Home(writer, journal_id, epoch, redact))
@@ -120,12 +119,12 @@ async def open_journal(
             lock.release()
 
 
-def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, int, Sequence[RecoveredCall]]:
+def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
     lock = Lock(path)
     try:
         connection = connected(path)
         try:
-            epoch = int(meta(connection, "epoch")) + 1
+            journal_id, epoch = meta(connection, "journal_id"), int(meta(connection, "epoch")) + 1
             rows, recovered = recovery(all_events(connection), epoch)
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(INSERT, rows)
@@ -141,7 +140,7 @@ def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, int, Sequence[Recover
     except BaseException:
         lock.release()
         raise
-    return lock, connection, epoch, recovered
+    return lock, connection, journal_id, epoch, recovered
 
 
 def _pruned(connection: sqlite3.Connection, conversation: str) -> int:

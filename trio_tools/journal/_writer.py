@@ -82,23 +82,25 @@ class Writer:
     async def aclose(self) -> None:
         """Write what waits, and close the connection. A checkpoint that is shielded."""
         self._queue.put(None)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + self._patience):
-            await self._over.wait()
+        await self._in_time(self._over)
 
     async def _wait_for(self, request: _Request) -> object:
         request.done = trio.Event()
         self._put(request)
-        began = time.monotonic()
-        while not request.done.is_set():
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + self._patience):
-                await request.done.wait()
-            # A virtual clock may have jumped: real time counts.
-            if not request.done.is_set() and time.monotonic() - began >= self._patience:
-                self._failed(f"a write has taken more than {self._patience:g} seconds")
-                raise cast(JournalFailedError, self.failure)
+        if not await self._in_time(request.done):
+            self._failed(f"a write has taken more than {self._patience:g} seconds")
+            raise cast(JournalFailedError, self.failure)
         if request.error is not None:
             raise request.error
         return request.answer
+
+    async def _in_time(self, event: trio.Event) -> bool:
+        """Wait for it, no longer than patience allows; whether it came. A virtual clock may jump: real time counts."""
+        began = time.monotonic()
+        while not event.is_set() and time.monotonic() - began < self._patience:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + self._patience):
+                await event.wait()
+        return event.is_set()
 
     def _put(self, request: _Request) -> None:
         if self.failure is not None:
@@ -139,7 +141,7 @@ class Writer:
         writes = [one for one in requests if one.ask is None]
         if writes and not self._written(writes):
             for one in writes:  # one of them is in conflict: which?
-                if not self._written([one]):
+                if len(writes) == 1 or not self._written([one]):
                     one.error = ConflictError("there is such a record already")
         for one in requests:
             if one.ask is not None:

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -27,6 +27,8 @@ _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows has not
 # Nobody is believed to be there only when a count that is exact has found nobody, or so many of others have.
 _COUNTS = 10
 _LATELY = 5.0  # seconds in which pids, of which there are 32,768 at least, do not come round again
+
+T = TypeVar("T")
 
 _numbers = itertools.count(1)
 
@@ -114,19 +116,16 @@ class Tree:
             return self._leader.poll() is None
         if not is_available():
             return self._leader.poll() is None or self._group_exists()
-        for _ in range(_COUNTS):
-            counted = await _common_census()
-            members = counted.belonging(self._leader.pid, self._mark)
-            here = {one for one in counted.there if one.pid in members and one.pid != self._leader.pid}
-            self._seen |= here
-            known = {pid: one for pid, one in self._strays.items() if is_running(one)}  # it may have lost its parent
-            self._strays = known | {one.pid: one for one in here if one.group != self._leader.pid}
-            if members or known:
-                return True
-            self._reap(counted)
-            if counted.is_exact():
-                break
-        return False
+        return await _found(self._has_members)
+
+    def _has_members(self, counted: Census) -> bool:
+        members = counted.belonging(self._leader.pid, self._mark)
+        here = {one for one in counted.there if one.pid in members and one.pid != self._leader.pid}
+        self._seen |= here
+        known = {pid: one for pid, one in self._strays.items() if is_running(one)}  # it may have lost its parent
+        self._strays = known | {one.pid: one for one in here if one.group != self._leader.pid}
+        self._reap(counted)
+        return bool(members or known)
 
     def _tell(self, number: int) -> None:
         pid = self._leader.pid
@@ -197,12 +196,21 @@ async def _common_census() -> Census:
     return coming.counted or census()
 
 
+async def _found(look: Callable[[Census], T]) -> T:
+    """What ``look`` finds: nothing only if that is to be believed. A checkpoint that is shielded."""
+    for _ in range(_COUNTS - 1):
+        counted = await _common_census()
+        if (found := look(counted)) or counted.is_exact():
+            return found
+    return look(await _common_census())
+
+
 async def end_marked(mark: str, grace: float) -> None:
     """End all that carry ``mark``, as :meth:`Tree.end` does, for where there is no leader. A checkpoint; Linux only."""
     for number, patience in ((signal.SIGTERM, grace), (_KILL, _GIVE_UP)):  # pragma: no branch - KILL ends all of ours
         with trio.move_on_after(patience):
             pause = _FIRST_PAUSE
-            while members := (await _common_census()).with_mark(mark) if is_available() else set[int]():
+            while members := await _found(lambda counted: counted.with_mark(mark)) if is_available() else set[int]():
                 for pid in members:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, number)
