@@ -12,6 +12,7 @@ from typing import Any
 import computing
 import pytest
 import trio
+import trio_parallel  # pyright: ignore[reportMissingTypeStubs] - it has annotations, and no py.typed
 
 from trio_tools import TOOL_ABORTED, ToolCall, ToolError, ToolFailure, ToolRegistry, ToolResult, tool
 from trio_tools.process import WORKER_DIED, _census, run_in_process
@@ -74,8 +75,19 @@ def test_so_are_arguments(arguments: list[Any], options: dict[str, Any], told: s
             trio.run(main)
 
 
-def test_a_thread_that_the_function_leaves_neither_keeps_its_result_nor_outlives_it(tmp_path: Path) -> None:
+def test_a_thread_that_the_function_leaves_neither_keeps_its_result_nor_outlives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens: Any = getattr(trio_parallel, "open_worker_context")  # noqa: B009 - it has no types
+    patience: list[float] = []
+
+    def remembers(**options: Any) -> Any:
+        patience.append(options["grace_period"])
+        return opens(**options)
+
+    monkeypatch.setattr(trio_parallel, "open_worker_context", remembers)
     assert ran(computing.leaves_a_thread, str(tmp_path / "pid")) == "done"
+    assert patience[0] < 1
     assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
 
 
