@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from multiprocessing import resource_tracker
 
 import pytest
 import trio
@@ -65,16 +66,40 @@ async def test_a_process_is_seen_with_its_children_until_somebody_has_waited_for
 @pytest.mark.trio
 async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
     before, over = held(), threading.Event()
-    thread = threading.Thread(target=over.wait)
+    thread = threading.Thread(target=over.wait, daemon=True)
     thread.start()
     (left,) = new_since(before)
     assert left.is_meant(f"{left.text} is left")
-    assert not ended(left)
+    assert not ended(left, 0)
     over.set()
     thread.join()
-    assert ended(left)
+    assert ended(left, 0)
     await trio.to_thread.run_sync(int)  # by a thread of Trio's cache
     assert new_since(before) == []
+
+
+@pytest.mark.trio
+async def test_a_descriptor_that_a_thread_is_about_to_close_is_none() -> None:
+    before = held()
+    reader, writer = os.pipe()
+    left, other = new_since(before)
+    assert not ended(left, 0)
+    assert not ended(other, 0)
+    thread = threading.Thread(target=os.close, args=(reader if left.is_meant(f"fd={reader},") else writer,))
+    thread.start()
+    assert ended(left, 60)
+    assert not ended(other, 0)
+    os.close(writer if left.is_meant(f"fd={reader},") else reader)
+    thread.join()
+
+
+@pytest.mark.trio
+async def test_the_resource_tracker_of_multiprocessing_is_nobodys() -> None:
+    before = held()
+    tracker = resource_tracker.ResourceTracker()
+    tracker.ensure_running()
+    assert [one.kind for one in new_since(before)] == ["file"]
+    tracker._stop()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - it has no public end
 
 
 def test_a_zombie_is_told_as_such_and_where_there_is_no_proc_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
