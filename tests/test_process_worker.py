@@ -13,6 +13,7 @@ import computing
 import pytest
 import trio
 import trio_parallel  # pyright: ignore[reportMissingTypeStubs] - it has annotations, and no py.typed
+import trio_parallel._proc as _proc  # pyright: ignore[reportMissingTypeStubs] - likewise
 
 from trio_tools import TOOL_ABORTED, ToolCall, ToolError, ToolFailure, ToolRegistry, ToolResult, tool
 from trio_tools.process import WORKER_DIED, _census, run_in_process
@@ -164,5 +165,16 @@ def test_a_function_that_computes_for_ever_is_gone_when_it_is_cancelled(tmp_path
     assert not Path("/proc", sign.read_text()).exists()
 
 
+def test_the_pipes_of_a_worker_that_is_dead_before_it_is_waited_for_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kill = _proc.SpawnProcWorker.kill
+
+    def kill_for_sure(worker: Any) -> None:
+        kill(worker)
+        os.waitid(os.P_PID, worker.proc.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(_proc.SpawnProcWorker, "kill", kill_for_sure)
+    trio.run(lambda: assert_cancel_safe(squares, {"number": 5}, modes="cancel"))
+
+
 def test_it_is_cancel_safe_at_every_step() -> None:
-    trio.run(lambda: assert_cancel_safe(squares, {"number": 5}, modes=["cancel", "raise"]))
+    trio.run(lambda: assert_cancel_safe(squares, {"number": 5}, modes=["cancel", "deadline", "raise"]))

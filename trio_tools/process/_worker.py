@@ -84,8 +84,7 @@ async def run_in_process(
         with trio.CancelScope(shield=True):
             await end_marked(mark, _GRACE)
     if not returned:  # else the function has left a thread, and the worker was killed with it
-        multiprocessing.active_children()  # lets go of those that have ended, as it is documented to,
-        gc.collect()  # and the error is gone by now, which held the worker
+        _collect()  # the error is gone by now, which held the worker
         raise ToolError(failure, code=WORKER_DIED)
     return returned[0]
 
@@ -99,8 +98,14 @@ def _letting_go() -> Generator[None]:
         if isinstance(error, trio.Cancelled):
             error.__context__ = None  # trio-parallel waits while it handles an IndexError, which is not to be told
         traceback.clear_frames(error.__traceback__)
-        gc.collect()  # there are cycles
+        _collect()
         raise
+
+
+def _collect() -> None:
+    """Have the objects of workers that have ended, and with them their pipes, be gone."""
+    multiprocessing.active_children()  # holds those that nobody has joined, and is documented to join them
+    gc.collect()  # there are cycles
 
 
 def _carry(mark: str) -> bool:  # pragma: no cover - in the worker

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import linecache
 import sysconfig
-from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import cast
@@ -43,25 +43,30 @@ class Source:
         cleaning_up: In handlers and ``finally`` blocks.
         ending: In ``finally`` blocks only.
         blocks: The first of each ``with`` statement.
-        raising: Of ``raise`` statements that name what they raise;
-        raising_again: and of those that do not.
+        raising: Of ``raise`` statements that name what they raise.
     """
 
     cleaning_up: frozenset[int]
     ending: frozenset[int]
     blocks: frozenset[int]
     raising: frozenset[int]
-    raising_again: frozenset[int]
     _handlers: dict[int, ast.ExceptHandler] = attrs.field(alias="handlers")  # by the first line
-    _suppressing: frozenset[int] = attrs.field(alias="suppressing")  # ``with suppress(BaseException)``
+    _contexts: dict[int, list[ast.expr]] = attrs.field(alias="contexts")  # of ``with`` statements, likewise
 
-    def handler_at(self, frame: FrameType) -> range | None:
-        """The lines of the handler that begins where ``frame`` is, if it takes ``Cancelled``."""
+    def suppressor_at(self, frame: FrameType) -> range | None:
+        """The line where ``frame`` is, if a block ends there that suppresses ``Cancelled``."""
         line = frame.f_lineno
-        if line in self._suppressing:
-            return range(line, line + 1)
+        suppresses = any(_suppresses_cancelled(one, frame) for one in self._contexts.get(line, ()))
+        return range(line, line + 1) if suppresses else None
+
+    def handler_at(self, frame: FrameType, came: int) -> range | None:
+        """The lines of the handler that has taken ``Cancelled``, which came at line ``came``, when ``frame`` is here."""
+        line = frame.f_lineno
         handler = self._handlers.get(line)
-        return _lines(handler) if handler is not None and _takes_cancelled(handler.type, frame) else None
+        if handler is not None and _takes_cancelled(handler.type, frame):
+            return _lines(handler)
+        taken = [one for one in self._handlers.values() if line in _body(one) and came not in _lines(one)]
+        return max(map(_lines, taken), key=lambda lines: lines.start, default=None)
 
     def handles_at(self, frame: FrameType, line: int) -> bool:
         """Whether that line of ``frame`` stands in a handler that takes ``Cancelled``."""
@@ -86,9 +91,8 @@ def source_of(filename: str) -> Source:
         ending=ending,
         blocks=frozenset(node.lineno for node in blocks),
         raising=frozenset(line for node in raising if node.exc is not None for line in _lines(node)),
-        raising_again=frozenset(node.lineno for node in raising if node.exc is None),
         handlers={one.lineno: one for one in handlers},
-        suppressing=frozenset(node.lineno for node in blocks if any(_suppresses(one) for one in _contexts(node))),
+        contexts={node.lineno: [item.context_expr for item in node.items] for node in blocks},
     )
 
 
@@ -96,8 +100,9 @@ def _lines(node: ast.stmt | ast.ExceptHandler) -> range:
     return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
-def _contexts(node: ast.With | ast.AsyncWith) -> Iterable[ast.expr]:
-    return (item.context_expr for item in node.items)
+def _body(handler: ast.ExceptHandler) -> range:
+    """The lines that only one that has taken an exception comes to."""
+    return range(max(handler.lineno + 1, handler.body[0].lineno), _lines(handler).stop)
 
 
 def _takes_cancelled(kind: ast.expr | None, frame: FrameType) -> bool:
@@ -125,12 +130,14 @@ def _meaning(expression: ast.expr, frame: FrameType) -> object:
     raise LookupError(expression.id)
 
 
-def _suppresses(context: ast.expr) -> bool:
-    return (
-        isinstance(context, ast.Call)
-        and _last_name(context.func) == "suppress"
-        and any(_last_name(each) in _CATCHES_ALL for each in context.args)
-    )
+def _suppresses_cancelled(context: ast.expr, frame: FrameType) -> bool:
+    if not isinstance(context, ast.Call):
+        return False
+    try:
+        called = _meaning(context.func, frame)
+    except (LookupError, AttributeError):
+        return False
+    return called is contextlib.suppress and any(_takes_cancelled(one, frame) for one in context.args)
 
 
 def _last_name(expression: ast.expr) -> str:

@@ -48,7 +48,8 @@ class _Arrived:
     """A cancellation that has arrived in a frame."""
 
     error: BaseException
-    line: int
+    came: int  # in this line
+    line: int  # and may end in this one
     handler: range | None = None  # that has taken it
     replaced: bool = False  # by another exception, which may have been handled since
 
@@ -220,7 +221,7 @@ class SwallowWatch:
     def _at_exception(self, frame: FrameType, error: BaseException) -> None:
         if self._is_meant(error):
             if self._is_ours(trio.lowlevel.current_task()):
-                self._arrived[frame] = _Arrived(error, frame.f_lineno)
+                self._arrived[frame] = _Arrived(error, frame.f_lineno, frame.f_lineno)
                 self._note_delivery(frame, error)
                 self._found = [one for one in self._found if one[0] is not error]  # it was only put by
         elif (arrived := self._arrived.get(frame)) is not None:
@@ -228,15 +229,21 @@ class SwallowWatch:
 
     def _at_line(self, frame: FrameType, arrived: _Arrived) -> None:
         source, line = source_of(frame.f_code.co_filename), frame.f_lineno
-        if line in source.raising_again:
-            del self._arrived[frame]  # of a bare ``raise`` Python tells no trace function
-        elif arrived.handler is None:
-            arrived.handler = source.handler_at(frame)
-            if line in source.blocks or line in source.ending:
+        taken_by_block = line in source.blocks and _operation(frame) == "PUSH_EXC_INFO"
+        is_handled = _is_handled(arrived.error)
+        if arrived.handler is not None and line not in arrived.handler:
+            if not is_handled and not taken_by_block:
+                self._keep_in_handler(frame, arrived.error, arrived.handler)
+                del self._arrived[frame]
+                return
+            arrived.handler = None  # by a bare ``raise``, of which no trace function is told
+        if arrived.handler is None:
+            if taken_by_block:
+                arrived.handler = source.suppressor_at(frame)
+            elif is_handled:
+                arrived.handler = source.handler_at(frame, arrived.came)
+            if line in source.ending or taken_by_block:
                 arrived.line = line  # here it may end
-        elif line not in arrived.handler:
-            self._keep_in_handler(frame, arrived.error, arrived.handler)
-            del self._arrived[frame]
 
     def _at_return(self, frame: FrameType, arrived: _Arrived) -> None:
         if arrived.handler is not None:
@@ -269,6 +276,12 @@ def _is_root(frame: FrameType) -> bool:
     """Whether it is the outermost frame of a task."""
     around = frame.f_back
     return around is None or around.f_code.co_filename == _RUN_LOOP
+
+
+def _is_handled(error: BaseException) -> bool:
+    """Whether it, or a part of it, is what is being handled now."""
+    now = sys.exc_info()[1]
+    return now is not None and not {*map(id, leaves(now))}.isdisjoint(map(id, leaves(error)))
 
 
 def _operation(frame: FrameType) -> str:
