@@ -70,27 +70,12 @@ async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
     thread.start()
     (left,) = new_since(before)
     assert left.is_meant(f"{left.text} is left")
-    assert not ended(left, 0)
+    assert not ended(left)
     over.set()
     thread.join()
-    assert ended(left, 0)
+    assert ended(left)
     await trio.to_thread.run_sync(int)  # by a thread of Trio's cache
     assert new_since(before) == []
-
-
-@pytest.mark.trio
-async def test_a_descriptor_that_a_thread_is_about_to_close_is_none() -> None:
-    before = held()
-    reader, writer = os.pipe()
-    left, other = new_since(before)
-    assert not ended(left, 0)
-    assert not ended(other, 0)
-    thread = threading.Thread(target=os.close, args=(reader if left.is_meant(f"fd={reader},") else writer,))
-    thread.start()
-    assert ended(left, 60)
-    assert not ended(other, 0)
-    os.close(writer if left.is_meant(f"fd={reader},") else reader)
-    thread.join()
 
 
 @pytest.mark.trio

@@ -11,7 +11,6 @@ import re
 import signal
 import stat
 import threading
-import time
 from collections.abc import Collection, Generator, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,7 @@ __all__ = ["Held", "Marked", "described", "end_process", "ended", "held"]
 _DESCRIPTORS = "/proc/self/fd"
 _TASKS = "/proc/{}/task"
 _IDLE = re.compile(r"Trio thread \d+$")  # of Trio's cache, as it names those that have nothing to do
+_ENDING = 0.05  # seconds that a thread which has nothing left to do may need to be gone
 # Of the standard library's multiprocessing: they serve the program as long as it lives, whoever has needed them first.
 _HELPERS = re.compile(rb"from multiprocessing\.(resource_tracker|forkserver) import")
 
@@ -120,24 +120,12 @@ def _threads() -> Iterator[Held]:
         yield Held("thread", thread, f"thread {thread.name}")
 
 
-def ended(left: Held, patience: float) -> bool:
-    """Whether a thread that seemed to be left was about to end, or to let go of a descriptor. Blocks while it waits.
-
-    Args:
-        left: What seemed to be left.
-        patience: Seconds that a thread which has nothing left to do may need for that.
-    """
-    match left.key:
-        case threading.Thread() as thread:
-            thread.join(patience)
-            return not thread.is_alive()
-        case (int(number), int(), int()):
-            until = time.monotonic() + patience
-            while (is_open := _is_open(left, number)) and time.monotonic() < until:
-                time.sleep(patience / 64)
-            return not is_open
-        case _:
-            return False
+def ended(left: Held) -> bool:
+    """Whether a thread that seemed to be left was about to end. Blocks for some hundredths of a second if not."""
+    if not isinstance(left.key, threading.Thread):
+        return False
+    left.key.join(_ENDING)
+    return not left.key.is_alive()
 
 
 def _descriptors(known: Collection[Held]) -> Iterator[Held]:
@@ -147,21 +135,10 @@ def _descriptors(known: Collection[Held]) -> Iterator[Held]:
         return
     for name in names:
         with suppress(OSError):  # that of the listing itself
-            one = _descriptor(int(name))
+            status = os.fstat(int(name))
+            kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
+            one = Held(kind, (int(name), status.st_dev, status.st_ino), "")
             yield one if one in known else attrs.evolve(one, text=_target(name))
-
-
-def _descriptor(number: int) -> Held:
-    status = os.fstat(number)
-    kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
-    return Held(kind, (number, status.st_dev, status.st_ino), "")
-
-
-def _is_open(descriptor: Held, number: int) -> bool:
-    try:
-        return _descriptor(number) == descriptor
-    except OSError:
-        return False
 
 
 def _target(descriptor: str) -> str:

@@ -35,7 +35,6 @@ class _Ended:
     swallowed: bool = False
 
 
-_PATIENCE = 0.5  # seconds for a thread that was about to end; half as many each time that they were waited in vain
 _STEPS_FOR_OTHERS = 256  # enough for one that does a thing or two before it closes; twice as many, in all
 
 
@@ -47,7 +46,6 @@ class Runs:
         self.marks = marks
         gc.collect()  # what others have left to the collector is not the tool's
         self._held = held(marks=marks)
-        self._patience = _PATIENCE
 
     async def once(self, at: int, lines: LineWatch | None = None) -> tuple[CancelPoint, bool]:
         """Run the scenario, disturbed at point number ``at`` (0: not at all); whether it came that far.
@@ -71,7 +69,7 @@ class Runs:
             *_of_results(scenario, results, ended_as),
             *_of_steps(scenario, steps, kept, ended_as),
             *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
-            *self._of_resources(new),
+            *_of_resources(new),
             *_of_warnings(warned, scenario, new),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
@@ -94,16 +92,6 @@ class Runs:
                 await trio.lowlevel.cancel_shielded_checkpoint()
             self._held, steps = held(before, self.marks), 2 * steps
         return {one for one in self._held - before if one.kind != "task"}
-
-    def _of_resources(self, new: set[Held]) -> Iterable[Breach]:
-        for left in sorted(new, key=lambda one: (one.kind, one.text)):
-            if ended(left, self._patience):
-                continue
-            yield Breach(_RULES[left.kind], f"{left.text} is left")
-            if isinstance(left.key, int):
-                end_process(left.key)
-            else:
-                self._patience /= 2
 
 
 def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> Trace | None:
@@ -177,6 +165,14 @@ _RULES: dict[str, Rule] = {
     "socket": "socket-left",
     "process": "process-left",
 }
+
+
+def _of_resources(new: set[Held]) -> Iterable[Breach]:
+    for left in sorted(new, key=lambda one: (one.kind, one.text)):
+        if not ended(left):
+            yield Breach(_RULES[left.kind], f"{left.text} is left")
+            if isinstance(left.key, int):
+                end_process(left.key)
 
 
 _WORDS: dict[str, Rule] = {
