@@ -60,7 +60,7 @@ class Source:
         return range(line, line + 1) if suppresses else None
 
     def handler_at(self, frame: FrameType, came: int) -> range | None:
-        """The lines of the handler that has taken ``Cancelled``, which came at line ``came``, when ``frame`` is here."""
+        """The lines of the handler that has taken ``Cancelled``, which came at ``came``, when ``frame`` is here."""
         line = frame.f_lineno
         handler = self._handlers.get(line)
         if handler is not None and _takes_cancelled(handler.type, frame):

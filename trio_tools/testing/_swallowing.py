@@ -27,6 +27,7 @@ __all__ = ["Swallowed", "SwallowWatch"]
 _CALLS_BODIES, _CALLS_STAGES = lifted.__code__, interruptible.__code__
 _DELIVERS = trio.lowlevel.wait_task_rescheduled.__code__
 _FOLLOWED = frozenset({lifted.__code__.co_filename, _DELIVERS.co_filename})
+_WAITS = ("YIELD_VALUE", "RESUME")  # the first one up to Python 3.12
 _RUN_LOOP = trio.run.__code__.co_filename
 
 
@@ -165,7 +166,7 @@ class SwallowWatch:
         delivered = self._delivered.get(frame)
         if event == "exception" and delivered is not None:
             delivered.left = argument[1]
-        elif event == "return" and (operation := _operation(frame)) != "YIELD_VALUE":
+        elif event == "return" and (operation := _operation(frame)) not in _WAITS:
             if delivered is not None:
                 self._judge(self._delivered.pop(frame), operation)
             self._called.discard(frame)
@@ -210,7 +211,7 @@ class SwallowWatch:
             self._at_exception(frame, argument[1])
         elif event == "line" and (arrived := self._arrived.get(frame)) is not None:
             self._at_line(frame, arrived)
-        elif event == "return" and (operation := _operation(frame)) != "YIELD_VALUE":
+        elif event == "return" and (operation := _operation(frame)) not in _WAITS:
             arrived = self._arrived.pop(frame, None)
             if arrived is not None and operation.startswith("RETURN_"):
                 self._at_return(frame, arrived)
