@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from contextlib import suppress as ignoring
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,62 @@ async def goes_on_after_each() -> int:
         except (ValueError, trio.Cancelled):  # breaks: swallowed
             failed += 1
     return failed
+
+
+@faulty(modes=["deadline"])
+async def raises_what_it_names() -> str:
+    """On the line of the condition."""
+    try:
+        await trio.sleep(1)
+    except BaseException as error:  # breaks: swallowed
+        if isinstance(error, KeyboardInterrupt): raise  # noqa: E701 # fmt: skip
+        return "failed"
+    return "done"
+
+
+def _anything() -> tuple[type[BaseException], ...]:
+    return (BaseException,)
+
+
+@faulty(modes=["deadline"])
+async def computes_what_it_takes() -> str:
+    """No name tells what the handler takes."""
+    try:
+        await trio.sleep(1)
+    except (*_anything(), OSError):  # breaks: swallowed
+        return "failed"
+    return "done"
+
+
+@faulty(modes=["deadline"])
+async def raises_in_vain() -> str:
+    """Again, into a handler further out."""
+    try:
+        try:
+            await trio.sleep(1)
+        except BaseException:
+            raise
+    except BaseException:  # breaks: swallowed
+        return "failed"
+    return "done"
+
+
+@faulty(modes=["deadline"])
+async def suppresses_by_another_name() -> None:
+    """As it was imported."""
+    with ignoring(trio.Cancelled):  # breaks: swallowed
+        await trio.sleep(1)
+
+
+@faulty(modes=["cancel"])
+async def returns_in_a_block() -> str:
+    """That of a nursery, at whose end nothing arrives."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 1)
+        try:
+            await trio.sleep(2)
+        finally:
+            return "done"  # breaks: swallowed  # noqa: B012
 
 
 @faulty()
@@ -200,6 +259,33 @@ async def leaves_a_file() -> None:
     KEPT.append(file.close)
     await trio.sleep(1)
     file.close()
+
+
+@faulty(modes=["cancel"])
+async def leaves_a_temporary_file() -> None:
+    """Of which Python tells the descriptor only."""
+    number, name = tempfile.mkstemp()  # breaks: file-left
+    file = os.fdopen(number, "w")
+    os.unlink(name)
+    await trio.sleep(1)
+    file.close()
+
+
+@faulty(modes=["cancel"])
+async def leaves_a_listing() -> None:
+    """Half-way through."""
+    listing = os.scandir("/")  # breaks: file-left
+    next(listing)
+    await trio.sleep(1)
+    listing.close()
+
+
+@faulty(modes=["cancel"])
+async def leaves_a_directory() -> None:
+    """On the disk."""
+    directory = tempfile.TemporaryDirectory()  # breaks: file-left
+    await trio.sleep(1)
+    directory.cleanup()
 
 
 @faulty()

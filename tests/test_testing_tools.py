@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -154,11 +155,35 @@ def test_a_tool_that_fails_by_itself_proves_nothing_unless_that_is_meant() -> No
         ({"modes": ["kill"]}, ValueError, "mode must be one of 'cancel', 'deadline', 'raise', not 'kill'"),
         ({"registry": 3}, TypeError, "registry takes a ToolRegistry, not 3"),
         ({"modes": None}, ValueError, "modes must name at least one of"),
+        ({"modes": 3}, ValueError, "modes must name at least one of"),
+        ({"may_fail": "yes"}, TypeError, "may_fail must be True or False, not 'yes'"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
         sweep(SOUND[0], **options)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_each_thing_that_is_left_has_its_own_line() -> None:
+    @tool
+    async def leaves_two() -> None:
+        first = open(os.devnull)  # noqa: ASYNC230, SIM115 - here
+        KEPT.append(first.close)
+        await trio.sleep(1)
+        first.close()
+        second = open(os.devnull)  # noqa: ASYNC230, SIM115 - and here
+        KEPT.append(second.close)
+        await trio.sleep(1)
+        second.close()
+
+    with pytest.raises(AssertionError) as caught:
+        sweep(leaves_two, modes="cancel")
+    told = re.findall(r"(\d+) in \S+leaves_two: file-left: /dev/null \(descriptor", str(caught.value))
+    lines, first = inspect.getsourcelines(leaves_two.function)
+    assert [int(line) - first for line in told] == [
+        number for number, line in enumerate(lines) if line.endswith("here\n")
+    ]
 
 
 def test_what_is_no_tool_is_refused() -> None:

@@ -33,7 +33,8 @@ Rule: TypeAlias = Literal[
     "state-left",
     "check-failed",
 ]
-"""What is broken; ``"file-left"`` stands for whatever has a descriptor and is no socket."""
+"""What is broken; ``"file-left"`` stands for whatever has a descriptor and is no socket, and for
+temporary directories."""
 
 
 @attrs.frozen
@@ -97,8 +98,10 @@ class CancelReport:
     def breaches(self) -> tuple[Breach, ...]:
         """Everything that was wrong: each place and rule once."""
         found: dict[tuple[str, str | None], Breach] = {}
-        for point in self.points:
-            for breach in point.breaches:
+        told = [breach for point in self.points for breach in point.breaches]
+        placed = {(breach.rule, breach.text) for breach in told if breach.where is not None}
+        for breach in told:
+            if breach.where is not None or (breach.rule, breach.text) not in placed:
                 found.setdefault((breach.rule, breach.where), breach)
         return tuple(found.values())
 

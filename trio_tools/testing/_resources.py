@@ -22,7 +22,7 @@ import trio
 from trio_tools.process._census import MARK, census, is_available, last_pid, started_after
 from trio_tools.process._tree import marked, new_mark
 
-__all__ = ["Held", "Marked", "described", "end_process", "ended", "held"]
+__all__ = ["Held", "Marked", "described", "end_process", "ended", "family", "held"]
 
 _DESCRIPTORS = "/proc/self/fd"
 _TASKS = "/proc/{}/task"
@@ -50,9 +50,12 @@ class Held:
         """Whether a breach's text, or that of a warning of Python's, is about this thing."""
         match self.key:
             case int(pid):
-                return bool(re.search(rf"\b{pid}\b", text))
+                return bool(re.search(rf"process {pid}\b", text))
             case (int(number), int(), int()):
-                return self.text.partition(" (")[0] in text or f"fd={number}," in text
+                path = self.text.partition(" (")[0]
+                by_number = re.search(rf"\b(fd|name)={number}\b", text)
+                is_listed = "scandir" in text and os.path.isdir(path)
+                return bool(by_number) or is_listed or self.text in text or f"'{path}'" in text
             case _:
                 return self.text in text
 
@@ -82,6 +85,12 @@ class Marked:
         if pids:
             pids = (pid for pid in census(pids).with_mark(self._mark) if not _HELPERS.search(_command(pid)))
             yield from (Held("process", pid, described(pid)) for pid in pids)
+
+
+def family(pid: int) -> tuple[int, ...]:
+    """The processes by which one can be told to belong to another: its parent, its group and its session."""
+    found = census([pid])
+    return tuple(number for one in (*found.there, *found.zombies) for number in (one.parent, one.group, one.session))
 
 
 def held(known: Collection[Held] = (), marks: Marked | None = None) -> set[Held]:

@@ -18,7 +18,7 @@ from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, Marked, end_process, ended, held
 from trio_tools.testing._scenario import Scenario, set_up
-from trio_tools.testing._source import location
+from trio_tools.testing._source import line_of, location
 from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
 from trio_tools.testing._swallowing import Swallowed, SwallowWatch
 from trio_tools.testing._tracing import Injector, LineWatch, Trace, one_after_the_other, traced
@@ -46,6 +46,7 @@ class Runs:
         self.marks = marks
         gc.collect()  # what others have left to the collector is not the tool's
         self._held = held(marks=marks)
+        self._told: set[Held] = set()  # processes
 
     async def once(self, at: int, lines: LineWatch | None = None) -> tuple[CancelPoint, bool]:
         """Run the scenario, disturbed at point number ``at`` (0: not at all); whether it came that far.
@@ -58,19 +59,23 @@ class Runs:
         count = Steps if scenario.max_seconds == math.inf else TimedSteps
         async with set_up(scenario):
             steps = count(scenario, at, scope, lines or swallowed)
-            with warnings.catch_warnings(record=True) as warned, traced(_trace(scenario, steps.injector, lines)):
+            with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always", ResourceWarning)
-                trio.lowlevel.add_instrument(steps)
-                ended_as = await _ended(scenario, scope, steps)
-        kept = swallowed.found()
-        new = await self._new()
+                with traced(_trace(scenario, steps.injector, lines)):
+                    trio.lowlevel.add_instrument(steps)
+                    ended_as = await _ended(scenario, scope, steps)
+                kept = swallowed.found()
+                new = await self._new()
+                if lines is not None:
+                    gc.collect()  # else it may be the next run that is told of what this one has left
+        self._told |= {one for one in new if one.kind == "process"}
         results = _results(ended_as.answer)
         breaches = [
             *_of_results(scenario, results, ended_as),
             *_of_steps(scenario, steps, kept, ended_as),
             *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
             *_of_resources(new),
-            *_of_warnings(warned, scenario, new),
+            *_of_warnings(warned, scenario, self._told),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
         if scenario.check is not None and lines is None and (steps.disturbed or at == 0):
@@ -188,10 +193,10 @@ def _of_warnings(warned: list[warnings.WarningMessage], scenario: Scenario, told
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
             continue
         text = str(one.message)
-        if any(held.kind == "process" and held.is_meant(text) for held in told):
+        if any(held.is_meant(text) for held in told):
             continue  # it is reported as left already
         rules: list[Rule] = [rule for word, rule in _WORDS.items() if word in text]
-        known = f"{one.filename}:{one.lineno}" if one.filename in scenario.files else None
+        known = line_of(one.filename, one.lineno) if one.filename in scenario.files else None
         yield Breach(rules[0] if rules else "file-left", f"left to the garbage collector: {text}", known)
 
 

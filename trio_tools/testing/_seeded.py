@@ -24,9 +24,11 @@ def run_seeded(function: Callable[[], Awaitable[T]], *, seed: int, clock: trio.a
         clock: As for ``trio.run``.
 
     Raises:
-        TypeError: If ``seed`` is no integer.
+        TypeError: If an argument is not what it should be.
         ImportError: If Hypothesis is not installed.
     """
+    if not callable(function):
+        raise TypeError(f"function must be an async function without arguments, not {function!r}")
     if isinstance(seed, bool) or not isinstance(seed, int):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise TypeError(f"seed must be an integer, not {seed!r}")
     if clock is not None and not isinstance(clock, trio.abc.Clock):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import functools
 import linecache
 import sysconfig
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import cast
 
 import attrs
 import trio
 
-__all__ = ["Source", "is_library", "location", "source_of"]
+__all__ = ["Source", "is_library", "line_of", "location", "operation", "source_of", "waits"]
 
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
@@ -27,6 +28,22 @@ _CATCHES_ALL = frozenset(
 def location(frame: FrameType, line: int | None = None) -> str:
     """``"file:line in function"``."""
     return f"{frame.f_code.co_filename}:{line or frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+def line_of(filename: str, line: int) -> str:
+    """The same, of a line whose frame is gone."""
+    around = next((name for lines, name in _functions(filename) if line in lines), "<module>")
+    return f"{filename}:{line} in {around}"
+
+
+def operation(frame: FrameType) -> str:
+    """The instruction that the frame is at; it tells a return from a wait, and from an exception that passes."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]]
+
+
+def waits(frame: FrameType) -> bool:
+    """Whether a frame of which a trace function is told that it returns will go on."""
+    return operation(frame) in ("YIELD_VALUE", "RESUME")  # the first one up to Python 3.12
 
 
 @functools.cache
@@ -94,6 +111,21 @@ def source_of(filename: str) -> Source:
         handlers={one.lineno: one for one in handlers},
         contexts={node.lineno: [item.context_expr for item in node.items] for node in blocks},
     )
+
+
+@functools.cache
+def _functions(filename: str) -> list[tuple[frozenset[int], str]]:
+    """The lines of each function of a file, and its qualified name; those further in come first."""
+    try:
+        todo = [compile("".join(linecache.getlines(filename)), filename, "exec", dont_inherit=True)]
+    except SyntaxError:
+        return []
+    found: list[tuple[frozenset[int], str]] = []
+    while todo:
+        code = todo.pop()
+        found.append((frozenset(line for *_, line in code.co_lines() if line is not None), code.co_qualname))
+        todo.extend(one for one in code.co_consts if isinstance(one, CodeType))
+    return found[::-1]
 
 
 def _lines(node: ast.stmt | ast.ExceptHandler) -> range:

@@ -7,7 +7,6 @@ The first one knows the line; the second one needs no source, and finds what a l
 
 from __future__ import annotations
 
-import dis
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
@@ -18,7 +17,7 @@ import trio
 
 from trio_tools._errors import leaves
 from trio_tools._pipeline import interruptible, lifted
-from trio_tools.testing._source import is_library, location, source_of
+from trio_tools.testing._source import is_library, location, operation, source_of, waits
 from trio_tools.testing._tracing import Trace
 
 __all__ = ["Swallowed", "SwallowWatch"]
@@ -27,7 +26,6 @@ __all__ = ["Swallowed", "SwallowWatch"]
 _CALLS_BODIES, _CALLS_STAGES = lifted.__code__, interruptible.__code__
 _DELIVERS = trio.lowlevel.wait_task_rescheduled.__code__
 _FOLLOWED = frozenset({lifted.__code__.co_filename, _DELIVERS.co_filename})
-_WAITS = ("YIELD_VALUE", "RESUME")  # the first one up to Python 3.12
 _RUN_LOOP = trio.run.__code__.co_filename
 
 
@@ -166,16 +164,16 @@ class SwallowWatch:
         delivered = self._delivered.get(frame)
         if event == "exception" and delivered is not None:
             delivered.left = argument[1]
-        elif event == "return" and (operation := _operation(frame)) not in _WAITS:
+        elif event == "return" and not waits(frame):
             if delivered is not None:
-                self._judge(self._delivered.pop(frame), operation)
+                self._judge(self._delivered.pop(frame), operation(frame))
             self._called.discard(frame)
             if not self._called:
                 sys.settrace(self._before)
 
-    def _judge(self, delivered: _Delivered, operation: str) -> None:
+    def _judge(self, delivered: _Delivered, ended: str) -> None:
         if not self._found:  # else the handler is known
-            if operation.startswith("RETURN_"):
+            if ended.startswith("RETURN_"):
                 where = delivered.kept or delivered.where
                 if self._reason is not None:  # else it may have been a deadline of the code's own
                     self._keep(delivered.error, "Cancelled was delivered here, and did not come out", where)
@@ -211,9 +209,9 @@ class SwallowWatch:
             self._at_exception(frame, argument[1])
         elif event == "line" and (arrived := self._arrived.get(frame)) is not None:
             self._at_line(frame, arrived)
-        elif event == "return" and (operation := _operation(frame)) not in _WAITS:
+        elif event == "return" and not waits(frame):
             arrived = self._arrived.pop(frame, None)
-            if arrived is not None and operation.startswith("RETURN_"):
+            if arrived is not None and operation(frame).startswith("RETURN_"):
                 self._at_return(frame, arrived)
         if frame in self._called:
             self._at_boundary(frame, event, argument)
@@ -230,7 +228,7 @@ class SwallowWatch:
 
     def _at_line(self, frame: FrameType, arrived: _Arrived) -> None:
         source, line = source_of(frame.f_code.co_filename), frame.f_lineno
-        taken_by_block = line in source.blocks and _operation(frame) == "PUSH_EXC_INFO"
+        taken_by_block = line in source.blocks and operation(frame) == "PUSH_EXC_INFO"
         is_handled = _is_handled(arrived.error)
         if arrived.handler is not None and line not in arrived.handler:
             if not is_handled and not taken_by_block:
@@ -283,8 +281,3 @@ def _is_handled(error: BaseException) -> bool:
     """Whether it, or a part of it, is what is being handled now."""
     now = sys.exc_info()[1]
     return now is not None and not {*map(id, leaves(now))}.isdisjoint(map(id, leaves(error)))
-
-
-def _operation(frame: FrameType) -> str:
-    """The instruction that the frame is at; it tells a return from a wait, and from an exception that passes."""
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]]

@@ -15,15 +15,13 @@ from trio_tools._request import ToolCall
 from trio_tools._results import ToolFailure
 from trio_tools._tool import ToolDefinition
 from trio_tools.testing._doubles import must_be_registry, must_be_tool
+from trio_tools.testing._locating import located
 from trio_tools.testing._report import MODES, Breach, CancelPoint, CancelReport, Mode
 from trio_tools.testing._resources import Marked
 from trio_tools.testing._run import Runs
 from trio_tools.testing._scenario import Code, MakeCall, Scenario, SetUp, as_many, files_of, nothing
-from trio_tools.testing._tracing import LineWatch
 
 __all__ = ["assert_cancel_safe", "cancel_everywhere"]
-
-_TO_BE_LOCATED = ("task-left", "thread-left", "file-left", "socket-left", "process-left", "no-checkpoint", "too-long")
 
 
 async def cancel_everywhere(
@@ -105,15 +103,14 @@ def _one_at_a_time() -> Generator[Marked]:
 async def _swept(scenario: Scenario, marks: Marked) -> list[CancelPoint]:
     await Runs(attrs.evolve(scenario, check=None), marks).once(0)  # fills caches
     runs = Runs(scenario, marks)
-    places: dict[str, str | None] = {}
     undisturbed, _ = await runs.once(0)
-    points = [await _located(scenario, runs, undisturbed, places)]
+    points = [await located(scenario, runs, undisturbed)]
     while True:
         await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
         point, reached = await runs.once(len(points))
         if not reached:
             return [*points, *_left_behind(undisturbed, point)]
-        points.append(await _located(scenario, runs, point, places))
+        points.append(await located(scenario, runs, point))
 
 
 def _left_behind(first: CancelPoint, last: CancelPoint) -> Iterable[CancelPoint]:
@@ -121,23 +118,6 @@ def _left_behind(first: CancelPoint, last: CancelPoint) -> Iterable[CancelPoint]
     if last.outcome != first.outcome:
         text = f"run again, and not disturbed, it ends with {last.outcome} and not with {first.outcome}"
         yield attrs.evolve(last, breaches=(*last.breaches, Breach("state-left", text)))
-
-
-async def _located(scenario: Scenario, runs: Runs, point: CancelPoint, places: dict[str, str | None]) -> CancelPoint:
-    """The point with the lines of what needs a further run to find them; one for each rule and sweep."""
-    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _TO_BE_LOCATED}
-    if unknown - places.keys():
-        watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
-        again, _ = await runs.once(point.at, watch)
-        opened: dict[str, str | None] = {}
-        for one, where in watch.opened.items():  # of a process and its children the first was opened by that line
-            for breach in again.breaches:
-                if one.is_meant(breach.text):
-                    opened.setdefault(breach.rule, where)
-        found = {"no-checkpoint": watch.computed, "too-long": watch.waited or watch.computed, **opened}
-        places.update({rule: found.get(rule) for rule in unknown})
-    located = [attrs.evolve(one, where=one.where or places.get(one.rule)) for one in point.breaches]
-    return attrs.evolve(point, breaches=tuple(located))
 
 
 async def assert_cancel_safe(
@@ -182,12 +162,11 @@ async def assert_cancel_safe(
     """
     must_be_tool(tool)
     must_be_registry(registry)
-    chosen: tuple[Mode, ...] = (modes,) if isinstance(modes, str) else tuple(modes or ())
-    if not chosen:
-        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
+    if not isinstance(may_fail, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"may_fail must be True or False, not {may_fail!r}")
     home = ToolRegistry([tool], parent=registry)
     call = ToolCall(id="call", name=tool.name, arguments={} if arguments is None else arguments)
-    for mode in chosen:
+    for mode in _chosen(modes):
         report = await cancel_everywhere(
             lambda scope: home.execute(call, scope=scope),
             mode=mode,
@@ -202,12 +181,21 @@ async def assert_cancel_safe(
         _judge(tool.name, report, may_fail=may_fail)
 
 
+def _chosen(modes: Iterable[Mode] | Mode) -> tuple[Mode, ...]:
+    if isinstance(modes, str):
+        return (modes,)
+    chosen = tuple(modes) if isinstance(modes, Iterable) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+    if not chosen:
+        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
+    return chosen
+
+
 def _judge(name: str, report: CancelReport, *, may_fail: bool) -> None:
     first = report.points[0].results
     if first and isinstance(first[0], ToolFailure) and not may_fail:
         raise AssertionError(
             f"{name} failed before it was disturbed, which proves nothing: {first[0].error.message} "
-            "(give other arguments, or may_fail=True)"
+            "(give other arguments, or may_fail=True; or a setup= that puts right what an earlier run has left)"
         )
     if report.breaches:
         raise AssertionError(f"{name} is not cancel-safe:\n{report}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,13 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
-from trio_tools.testing._resources import Held, Marked, held
-from trio_tools.testing._source import location, source_of
+from trio_tools.testing._report import Breach
+from trio_tools.testing._resources import Held, Marked, family, held
+from trio_tools.testing._source import location, source_of, waits
 
 __all__ = ["Injector", "LineWatch", "Stopper", "Trace", "one_after_the_other", "traced"]
 
 Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 
+_MAKES_DIRECTORIES = tempfile.mkdtemp.__code__
 _NAMED = 0.001  # seconds for a thread to take the name of what it does
 _PACKAGE = str(Path(__file__).parents[1])
 # Of a block, or of what is closed: none of them can fail cleanly.
@@ -56,7 +59,6 @@ class LineWatch:
 
     Attributes:
         trace: The global trace function. It is called for each call of anything, so it is as short as it can be.
-        opened: The line, by the thing.
         computed: The line behind which the most time passed in one step;
         waited: and the one that waited longest since :attr:`disturbed`.
 
@@ -76,10 +78,11 @@ class LineWatch:
         patient: bool = False,
     ) -> None:
         def trace(frame: FrameType, event: str, argument: Any) -> Trace | None:
-            return self._local(frame, event, argument) if frame.f_code.co_filename in files else None
+            if frame.f_code.co_filename in files:
+                return self._local(frame, event, argument)
+            return self._making if frame.f_code is _MAKES_DIRECTORIES else None
 
         self.trace: Trace = trace
-        self.opened: dict[Held, str] = {}
         self.computed: str | None = None
         self.waited: str | None = None
         self.disturbed: bool = False
@@ -87,15 +90,38 @@ class LineWatch:
         self._marks = marks
         self._patient = patient
         self._known = held(marks=marks)
+        self._opened: dict[Held, str] = {}
+        self._made: dict[str, str] = {}  # directories
         self._last: tuple[str, float] | None = None
+        self._is_waiting = False
         self._longest = self._longest_wait = 0.0
+
+    def opened_at(self, breach: Breach) -> str | None:
+        """The line behind which that was first held of which a breach of this run speaks."""
+        for one, where in reversed(self._opened.items()):
+            if one.is_meant(breach.text):
+                return where
+        return next((where for path, where in self._made.items() if path in breach.text), None)
+
+    def only_line(self, breach: Breach) -> str | None:
+        """The line behind which all things of the kind were held of which a breach of another run speaks."""
+        lines = {where for one, where in self._opened.items() if breach.rule.startswith(one.kind)}
+        return lines.pop() if len(lines) == 1 else None
+
+    def _making(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        if event == "return" and isinstance(argument, str) and self._last is not None:
+            self._made[argument] = self._last[0]
+        return self._making
 
     def _local(self, frame: FrameType, event: str, argument: Any) -> Trace:
         if event == "return" and self._patient:
             time.sleep(_NAMED)
         if self._last is not None:
             self._passed(*self._last, has_waited=event == "call")
-        self._last = location(frame), self._clock()
+        is_waiting = event == "return" and waits(frame)
+        if not (is_waiting and self._is_waiting):  # the innermost one waits, and the others for it
+            self._last = location(frame), self._clock()
+        self._is_waiting = is_waiting
         return self._local
 
     def _passed(self, where: str, since: float, *, has_waited: bool) -> None:
@@ -104,9 +130,15 @@ class LineWatch:
             self._longest_wait, self.waited = took, where
         elif not has_waited and took > self._longest:
             self._longest, self.computed = took, where
-        for one in held(self._known, self._marks) - self._known:
-            self.opened[one] = where
-            self._known.add(one)
+        before, self._known = self._known, held(self._known, self._marks)
+        for one in sorted(self._known - before, key=lambda one: one.text):
+            self._opened.pop(one, None)  # it was closed, and is there again
+            self._opened[one] = self._line_of_family(one) or where
+
+    def _line_of_family(self, one: Held) -> str | None:
+        """Of a process that was started by one which is known: the line of that one."""
+        relatives = family(one.key) if isinstance(one.key, int) else ()
+        return next((where for other, where in self._opened.items() if other.key in relatives), None)
 
 
 class Injector:

@@ -1,0 +1,52 @@
+"""The lines of what was broken: the run is made once more for them, and followed line by line."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable
+
+import attrs
+
+from trio_tools.testing._report import Breach, CancelPoint
+from trio_tools.testing._run import Runs
+from trio_tools.testing._scenario import Scenario
+from trio_tools.testing._tracing import LineWatch
+
+__all__ = ["located"]
+
+_TO_BE_LOCATED = frozenset(
+    {"task-left", "thread-left", "file-left", "socket-left", "process-left", "no-checkpoint", "too-long"}
+)
+
+
+async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelPoint:
+    """The point, with the line of each thing that needs a further run to find it. A checkpoint."""
+    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _TO_BE_LOCATED}
+    if not unknown:
+        return point
+    kept = [one for one in point.breaches if one.rule not in unknown]
+    # What was left to the collector may have been so by the run before; and of several tasks Trio picks the order.
+    for at in (point.at, max(point.at - 1, 0), point.at):
+        _collect()
+        watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
+        again, _ = await runs.once(at, watch)
+        found = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown]
+        if unknown == {one.rule for one in found}:
+            return attrs.evolve(point, breaches=(*kept, *found))
+    seen = [_with_line(one, watch, watch.only_line) for one in point.breaches if one.rule in unknown]
+    return attrs.evolve(point, breaches=(*kept, *seen))
+
+
+def _with_line(breach: Breach, watch: LineWatch, opened: Callable[[Breach], str | None]) -> Breach:
+    if breach.where is not None:
+        return breach
+    places = {"no-checkpoint": watch.computed, "too-long": watch.waited or watch.computed}
+    return attrs.evolve(breach, where=places.get(breach.rule) or opened(breach))
+
+
+def _collect() -> None:
+    """Have the collector take what earlier runs have left to it; that has been told of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
