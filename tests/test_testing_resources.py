@@ -13,18 +13,18 @@ import pytest
 import trio
 
 from trio_tools.testing import _resources
-from trio_tools.testing._resources import Held, end_process, ended, held
+from trio_tools.testing._resources import Held, Snapshot, end_process, ended, held
 
 NOBODY = 2**22 + 7  # above the largest pid of Linux
 
 
-def new_since(before: set[Held]) -> list[Held]:
-    return sorted(held() - before, key=lambda one: one.kind)
+def new_since(before: Snapshot) -> list[Held]:
+    return sorted(held(before).since(before), key=lambda one: one.kind)
 
 
-def look() -> set[Held]:
-    async def main() -> set[Held]:
-        return held()
+def look() -> list[Held]:
+    async def main() -> list[Held]:
+        return [*held().things.values()]
 
     return trio.run(main)
 

@@ -11,7 +11,7 @@ import re
 import signal
 import stat
 import threading
-from collections.abc import Collection, Generator, Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ import trio
 from trio_tools.process._census import MARK, census, is_available, last_pid, started_after
 from trio_tools.process._tree import marked, new_mark
 
-__all__ = ["Held", "Marked", "described", "end_process", "ended", "family", "held"]
+__all__ = ["Held", "Marked", "Snapshot", "described", "end_process", "ended", "family", "held"]
 
 _DESCRIPTORS = "/proc/self/fd"
 _TASKS = "/proc/{}/task"
@@ -38,7 +38,7 @@ class Held:
 
     Attributes:
         kind: What it is.
-        key: What tells it from others of its kind.
+        key: What tells it from all others.
         text: For people.
     """
 
@@ -93,15 +93,41 @@ def family(pid: int) -> tuple[int, ...]:
     return tuple(number for one in (*found.there, *found.zombies) for number in (one.parent, one.group, one.session))
 
 
-def held(known: Collection[Held] = (), marks: Marked | None = None) -> set[Held]:
+@attrs.frozen(eq=False)
+class Snapshot:
+    """What was held at one time.
+
+    Attributes:
+        things: By their keys.
+    """
+
+    things: Mapping[Hashable, Held]
+    _last_pid: int
+
+    def since(self, before: Snapshot) -> list[Held]:
+        """What was not held then."""
+        return [self.things[key] for key in self.things.keys() - before.things.keys()]
+
+    def processes(self, last: int) -> list[Held] | None:
+        """The processes, if none has been started since, ``last`` being the pid that was given last."""
+        if last == 0 or last != self._last_pid:
+            return None
+        return [one for one in self.things.values() if one.kind == "process"]
+
+
+def held(before: Snapshot | None = None, marks: Marked | None = None) -> Snapshot:
     """Everything that is held now. Synchronous; to be called in a Trio task.
 
     Args:
-        known: What need not be described again.
+        before: What need not be described again.
         marks: Also the processes that carry this mark.
     """
-    left = () if marks is None else marks.held()
-    return {*_tasks(), *_threads(), *_descriptors(known), *_processes(os.getpid()), *left}
+    last = last_pid()
+    processes = None if before is None else before.processes(last)
+    if processes is None:
+        processes = [*_processes(os.getpid()), *(() if marks is None else marks.held())]
+    descriptors = _descriptors({} if before is None else before.things)
+    return Snapshot({one.key: one for one in (*_tasks(), *_threads(), *descriptors, *processes)}, last)
 
 
 def end_process(pid: int) -> None:
@@ -137,17 +163,19 @@ def ended(left: Held) -> bool:
     return not left.key.is_alive()
 
 
-def _descriptors(known: Collection[Held]) -> Iterator[Held]:
+def _descriptors(known: Mapping[Hashable, Held]) -> Iterator[Held]:
     try:
         names = os.listdir(_DESCRIPTORS)
     except OSError:
         return
     for name in names:
-        with suppress(OSError):  # that of the listing itself
+        try:
             status = os.fstat(int(name))
+            key = int(name), status.st_dev, status.st_ino
             kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
-            one = Held(kind, (int(name), status.st_dev, status.st_ino), "")
-            yield one if one in known else attrs.evolve(one, text=_target(name))
+            yield known.get(key) or Held(kind, key, _target(name))
+        except OSError:  # that of the listing itself
+            continue
 
 
 def _target(descriptor: str) -> str:

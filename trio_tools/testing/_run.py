@@ -92,11 +92,11 @@ class Runs:
         """What is held and was not. Others, such as a server in this program, get some steps to close theirs."""
         before, steps = self._held, 1
         self._held = held(before, self.marks)
-        while steps <= _STEPS_FOR_OTHERS and any(one.kind in ("file", "socket") for one in self._held - before):
+        while steps <= _STEPS_FOR_OTHERS and any(one.kind in ("file", "socket") for one in self._held.since(before)):
             for _ in range(steps):
                 await trio.lowlevel.cancel_shielded_checkpoint()
             self._held, steps = held(before, self.marks), 2 * steps
-        return {one for one in self._held - before if one.kind != "task"}
+        return {one for one in self._held.since(before) if one.kind != "task"}
 
 
 def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> Trace | None:

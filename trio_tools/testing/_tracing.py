@@ -131,7 +131,7 @@ class LineWatch:
         elif not has_waited and took > self._longest:
             self._longest, self.computed = took, where
         before, self._known = self._known, held(self._known, self._marks)
-        for one in sorted(self._known - before, key=lambda one: one.text):
+        for one in sorted(self._known.since(before), key=lambda one: one.text):
             self._opened.pop(one, None)  # it was closed, and is there again
             self._opened[one] = self._line_of_family(one) or where
 
