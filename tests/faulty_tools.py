@@ -17,6 +17,7 @@ from typing import Any
 
 import outcome
 import trio
+import trio.lowlevel
 
 from trio_tools import FunctionTool, ToolError, ToolRun, tool
 
@@ -229,6 +230,48 @@ async def translates() -> None:
         failure = RuntimeError("failed")
         await trio.lowlevel.cancel_shielded_checkpoint()
         raise failure from error  # breaks: swallowed
+
+
+def _fail(error: BaseException) -> None:
+    assert isinstance(error, ValueError), "something else"  # in whose place this goes on
+
+
+@faulty(modes=["cancel", "deadline"])
+async def asks_another_to_translate() -> None:
+    """A function raises, of which only the handler knows."""
+    try:
+        await trio.sleep(1)
+    except BaseException as error:
+        _fail(error)  # breaks: swallowed
+
+
+@faulty(modes=["raise"])
+async def leaks_where_it_handles() -> None:
+    """An error, and only then."""
+    try:
+        await trio.sleep(1)
+    except Exception:
+        file = open(os.devnull)  # noqa: ASYNC230, SIM115 - breaks: file-left
+        KEPT.append(file.close)
+
+
+@faulty(modes=["cancel"])
+async def starts_two_that_look_alike() -> None:
+    """Under one name."""
+    over = threading.Event()
+    KEPT.append(over.set)
+    threading.Thread(target=over.wait, daemon=True, name="one of two").start()  # breaks: thread-left
+    threading.Thread(target=over.wait, daemon=True, name="one of two").start()  # breaks: thread-left
+    await trio.sleep(1)
+
+
+@faulty(modes=["cancel"], max_seconds=0.02, clock=time.perf_counter)
+async def spins() -> None:
+    """Short rounds, and many."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < 0.05:  # breaks: no-checkpoint
+        pass
+    await trio.lowlevel.checkpoint()
 
 
 @faulty(modes=["cancel"])

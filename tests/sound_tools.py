@@ -59,6 +59,38 @@ async def raises_again_in_a_block() -> str:
 
 
 @sound
+async def raises_it_later_in_a_group() -> None:
+    """Likewise, with others."""
+    errors: list[BaseException] = []
+    try:
+        await trio.sleep(1)
+    except BaseException as error:
+        errors.append(error)
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    if errors:
+        raise BaseExceptionGroup("several", errors)
+
+
+@sound
+async def handles_its_own_cancellations() -> None:
+    """In shielded scopes, of which one has a deadline, and in one that is cancelled at once."""
+    try:
+        await trio.sleep(1)
+    finally:
+        with trio.move_on_after(1, shield=True):
+            try:
+                await trio.sleep(5)
+            except trio.Cancelled:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+        with trio.CancelScope(shield=True) as scope:
+            scope.cancel()
+            try:
+                await trio.sleep(5)
+            except trio.Cancelled:
+                await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+@sound
 async def raises_it_later() -> None:
     """What was put by is raised when all is tidied up."""
     errors: list[BaseException] = []

@@ -18,8 +18,8 @@ MODULES = {
 }
 
 _ORDER = """
-_text _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals _request _views
-_violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces _metadata
+_text _columns _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals
+_request _views _violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces _metadata
 _classes _pydantic _annotations _binding _signature
 _output _truncation _effects _tool _approval _recording _pipeline _execution _presentation _brief _lifecycle
 _materialize _gates _dispatch _around _after _finish _call _outstanding _reach _registry
@@ -27,7 +27,8 @@ _stalled _openings _planner _concurrency _callbacks _control _order _scheduler _
 process._arguments process._output process._census process._tree process._command process._shell_tool process._worker
 process.__init__
 journal._failures journal._codec journal._format journal._lock journal._writer journal._database journal._recovery
-journal._export journal._conversation journal._journal journal.__init__ journal.__main__
+journal._export journal._listing journal._timeline journal._timeline_template journal._timeline_page
+journal._conversation journal._journal journal.__init__ journal.__main__
 testing._doubles testing._report testing._resources testing._source testing._tracing testing._swallowing
 testing._scenario testing._steps testing._run testing._locating
 testing._seeded testing._sweep testing.__init__

@@ -226,7 +226,7 @@ def test_clean_power_cuts_are_no_damage(tmp_path: Path) -> None:
         beside.release()
         notes.append((tmp_path / "scratch.lock").read_bytes()[:12])
     chosen = random.Random(17)
-    for number in range(DAMAGES // 4):
+    for number in range(DAMAGES):
         path = copied(source, tmp_path / str(number))
         note = chosen.choice(notes)
         path.with_name(lock.name).unlink()

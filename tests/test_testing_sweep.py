@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -11,6 +16,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 
 from trio_tools import (
@@ -257,6 +263,46 @@ def test_a_task_that_was_left_is_not_made_to_fail() -> None:
     registry = ToolRegistry([leaves_a_task])
     report = swept(one_call(registry, "leaves_a_task"), mode="raise", registry=registry, code=[leaves_a_task])
     assert rules(report) == {"task-left"}
+
+
+def test_what_a_set_up_holds_is_not_the_tools() -> None:
+    @tool
+    async def rests() -> None:
+        await trio.sleep(1)
+
+    children: list[subprocess.Popen[bytes]] = []
+
+    @asynccontextmanager
+    async def held() -> AsyncGenerator[None]:
+        child = subprocess.Popen(["sleep", "1000"])  # noqa: ASYNC220
+        children.append(child)
+        with tempfile.TemporaryFile(), socket.create_server(("localhost", 0)):
+            yield
+        assert child.poll() is None
+        child.kill()
+        child.wait()
+
+    trio.run(partial(assert_cancel_safe, rests, setup=held), clock=trio.testing.MockClock(autojump_threshold=0))
+    assert len(children) > 6
+
+
+def test_nobody_is_blamed_for_the_time_that_following_takes() -> None:
+    @tool
+    async def computes_in_the_end() -> int:
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            total = 0
+            for number in range(20_000):
+                total += number
+        return total
+
+    def much_slower_when_traced() -> float:
+        return time.perf_counter() if sys.gettrace() is None else time.perf_counter() * 1_000
+
+    trio.run(
+        partial(assert_cancel_safe, computes_in_the_end, max_seconds=5, modes="cancel", clock=much_slower_when_traced)
+    )
 
 
 def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:

@@ -10,10 +10,12 @@ from trio_tools.journal._conversation import Conversation
 from trio_tools.journal._export import export
 from trio_tools.journal._failures import JournalBusyError, JournalDamagedError, JournalError, JournalFailedError
 from trio_tools.journal._journal import Journal, SqliteJournal, open_journal
+from trio_tools.journal._listing import ConversationSummary, list_conversations
 from trio_tools.journal._recovery import RecoveredCall
 
 __all__ = [
     "Conversation",
+    "ConversationSummary",
     "Journal",
     "JournalBusyError",
     "JournalDamagedError",
@@ -22,5 +24,6 @@ __all__ = [
     "RecoveredCall",
     "SqliteJournal",
     "export",
+    "list_conversations",
     "open_journal",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trio_tools.journal._failures import JournalDamagedError, JournalError
-from trio_tools.journal._format import APPLICATION_ID, SCHEMA, SELECT, VERSION, Event, events
+from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
 from trio_tools.journal._lock import high_water_of
 
 __all__ = ["all_events", "connected", "damage", "meta", "reading"]
@@ -39,6 +39,7 @@ def connected(path: Path) -> sqlite3.Connection:
         if is_new:
             _create(connection)
         _must_be_whole(connection, path)
+        _migrate(connection)
     except sqlite3.Error as error:
         connection.close()
         raise _told(path, error) from error
@@ -63,8 +64,8 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
         JournalDamagedError: If it is not whole.
     """
     _must_be_there(path)
-    if not salvage:
-        _must_be_ours(path)
+    if not salvage and _must_be_ours(path) < VERSION:
+        raise JournalError(f"{path} has an older version of the format: open it once, as recover does")
     try:
         with closing(_read_only(path)) as connection:
             if not salvage:
@@ -154,7 +155,8 @@ def _must_be_there(path: Path) -> None:
         raise JournalError(f"there is no journal {path}")
 
 
-def _must_be_ours(path: Path) -> None:
+def _must_be_ours(path: Path) -> int:
+    """The version of its format."""
     _must_be_there(path)
     try:
         with path.open("rb") as file:
@@ -171,6 +173,7 @@ def _must_be_ours(path: Path) -> None:
         raise JournalError(
             f"{path} has version {version} of the format, and this is written for {VERSION}: install a newer trio-tools"
         )
+    return version
 
 
 def _must_be_whole(connection: sqlite3.Connection, path: Path) -> None:
@@ -179,6 +182,18 @@ def _must_be_whole(connection: sqlite3.Connection, path: Path) -> None:
         raise JournalDamagedError(
             f"{path} is damaged: {wrong}; read what is sound with python -m trio_tools.journal export --salvage"
         )
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the version of today."""
+    ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+    if version < VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        for old in range(version, VERSION):
+            for statement in MIGRATIONS[old]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
 
 
 def _last_seq(connection: sqlite3.Connection) -> int:

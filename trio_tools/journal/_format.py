@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from trio_tools.journal._failures import JournalDamagedError
@@ -31,9 +31,11 @@ from trio_tools.journal._failures import JournalDamagedError
 __all__ = [
     "APPLICATION_ID",
     "INSERT",
+    "MIGRATIONS",
     "SCHEMA",
     "SELECT",
     "SELECT_CALL",
+    "SELECT_CONVERSATION",
     "VERSION",
     "Event",
     "Row",
@@ -47,6 +49,8 @@ VERSION = 1
 SELECT = "SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event ORDER BY seq"
 SELECT_CALL = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
     WHERE conversation = ? AND call = ? ORDER BY seq"""
+SELECT_CONVERSATION = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
+    WHERE conversation = ? ORDER BY seq"""
 INSERT = "INSERT INTO event (conversation, call, kind, number, epoch, wall, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
@@ -65,6 +69,9 @@ SCHEMA = (
     """CREATE TRIGGER event_never_changes BEFORE UPDATE ON event
         BEGIN SELECT RAISE(ABORT, 'events are only ever added'); END""",
 )
+
+MIGRATIONS: dict[int, Sequence[str]] = {}
+"""The statements that bring a file of a version to the next one; all are executed together, or none."""
 
 Row = tuple[str, str, str, int, int, float, str, int]
 """All columns but ``seq``."""

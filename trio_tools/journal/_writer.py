@@ -156,10 +156,9 @@ class Writer:
         if self.failure is None:
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(INSERT, rows)
-                ((last,),) = connection.execute("SELECT max(seq) FROM event").fetchall()
+                cursors = [connection.execute(INSERT, row) for row in rows]
                 connection.execute("COMMIT")
-                self._note(last)
+                self._note(cursors[-1].lastrowid or 0)
             except sqlite3.IntegrityError:
                 connection.execute("ROLLBACK")
                 return False

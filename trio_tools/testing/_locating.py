@@ -15,14 +15,15 @@ from trio_tools.testing._tracing import LineWatch
 
 __all__ = ["located"]
 
-_TO_BE_LOCATED = frozenset(
-    {"task-left", "thread-left", "file-left", "socket-left", "process-left", "no-checkpoint", "too-long"}
-)
+_LEFT = frozenset({"task-left", "thread-left", "file-left", "socket-left", "process-left"})
+_SLOW = frozenset({"no-checkpoint", "too-long"})
 
 
 async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelPoint:
     """The point, with the line of each thing that needs a further run to find it. A checkpoint."""
-    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _TO_BE_LOCATED}
+    if any(one.rule in _SLOW for one in point.breaches):
+        point = await _timed_again(runs, point)
+    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _LEFT | _SLOW}
     if not unknown:
         return point
     kept = [one for one in point.breaches if one.rule not in unknown]
@@ -31,11 +32,20 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
         _collect()
         watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
         again, _ = await runs.once(at, watch)
-        found = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown]
-        if unknown == {one.rule for one in found}:
-            return attrs.evolve(point, breaches=(*kept, *found))
+        slow = [_with_line(one, watch, watch.opened_at) for one in point.breaches if one.rule in unknown & _SLOW]
+        left = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown & _LEFT]
+        if unknown & _LEFT == {one.rule for one in left}:
+            return attrs.evolve(point, breaches=(*kept, *slow, *left))
     seen = [_with_line(one, watch, watch.only_line) for one in point.breaches if one.rule in unknown]
     return attrs.evolve(point, breaches=(*kept, *seen))
+
+
+async def _timed_again(runs: Runs, point: CancelPoint) -> CancelPoint:
+    """The point, with the times of a run that nothing slows down. A checkpoint."""
+    again, _ = await runs.once(point.at, traceless=True)
+    other = [one for one in point.breaches if one.rule not in _SLOW]
+    slow = [one for one in again.breaches if one.rule in _SLOW]
+    return attrs.evolve(point, breaches=(*other, *slow))
 
 
 def _with_line(breach: Breach, watch: LineWatch, opened: Callable[[Breach], str | None]) -> Breach:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal, TypeAlias, get_args
 
 import attrs
 
+from trio_tools._columns import columns
 from trio_tools._results import ToolResult
 
 __all__ = ["MODES", "Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
@@ -34,7 +36,7 @@ Rule: TypeAlias = Literal[
     "check-failed",
 ]
 """What is broken; ``"file-left"`` stands for whatever has a descriptor and is no socket, and for
-temporary directories."""
+temporary directories that are left to the collector."""
 
 
 @attrs.frozen
@@ -96,13 +98,13 @@ class CancelReport:
 
     @property
     def breaches(self) -> tuple[Breach, ...]:
-        """Everything that was wrong: each place and rule once."""
-        found: dict[tuple[str, str | None], Breach] = {}
+        """Everything that was wrong: each place and rule once; where no place is known, each text, but for numbers."""
+        found: dict[tuple[str, str], Breach] = {}
         told = [breach for point in self.points for breach in point.breaches]
         placed = {(breach.rule, breach.text) for breach in told if breach.where is not None}
         for breach in told:
             if breach.where is not None or (breach.rule, breach.text) not in placed:
-                found.setdefault((breach.rule, breach.where), breach)
+                found.setdefault((breach.rule, breach.where or re.sub(r"\d+", "", breach.text)), breach)
         return tuple(found.values())
 
     @property
@@ -114,7 +116,7 @@ class CancelReport:
             points = list(group)
             left = [point.steps_after for point in points]
             rows.append((_span([point.at for point in points]), outcome, body, _span(sorted({*left})), rules))
-        return "\n".join([f"{self.mode} at each of {len(self.points) - 1} points", *_columns(rows)])
+        return "\n".join([f"{self.mode} at each of {len(self.points) - 1} points", *columns(rows)])
 
     def __str__(self) -> str:
         return "\n".join([*(f"  {breach}" for breach in self.breaches), self.table])
@@ -132,9 +134,3 @@ def _alike(point: CancelPoint) -> tuple[str, str, str]:
 
 def _span(numbers: Sequence[int]) -> str:
     return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-
-
-def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
-    rows = list(rows)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

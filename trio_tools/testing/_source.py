@@ -20,6 +20,10 @@ __all__ = ["Source", "is_library", "line_of", "location", "operation", "source_o
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
 _TAKES_CANCELLED: tuple[object, ...] = (BaseException, BaseExceptionGroup, trio.Cancelled)
+_CALLING = (
+    *(ast.Call, ast.Await, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.Yield, ast.YieldFrom),
+    *(ast.Attribute, ast.Subscript, ast.Import, ast.ImportFrom),
+)
 _CATCHES_ALL = frozenset(
     {"BaseException", "BaseExceptionGroup", "Cancelled", "get_cancelled_exc_class()"}  # the last one as anyio calls it
 )
@@ -47,6 +51,13 @@ def waits(frame: FrameType) -> bool:
 
 
 @functools.cache
+def calls_something(where: str) -> bool:
+    """Whether a line, as :func:`location` names it, may have opened or begun something."""
+    filename, _, line = where.rpartition(" in ")[0].rpartition(":")
+    return int(line) in source_of(filename).calling
+
+
+@functools.cache
 def is_library(filename: str) -> bool:
     """Whether a file belongs to Python, to an installed package, or to this one; or is no file at all."""
     return filename.startswith(_LIBRARIES)
@@ -60,13 +71,17 @@ class Source:
         cleaning_up: In handlers and ``finally`` blocks.
         ending: In ``finally`` blocks only.
         blocks: The first of each ``with`` statement.
-        raising: Of ``raise`` statements that name what they raise.
+        raising: Of ``raise`` statements that name what they raise, and of ``assert``.
+        calling: Of all that may call something, with or without a name.
+        shielded: In blocks of a scope that is a shield from the beginning.
     """
 
     cleaning_up: frozenset[int]
     ending: frozenset[int]
     blocks: frozenset[int]
     raising: frozenset[int]
+    calling: frozenset[int]
+    shielded: frozenset[int]
     _handlers: dict[int, ast.ExceptHandler] = attrs.field(alias="handlers")  # by the first line
     _contexts: dict[int, list[ast.expr]] = attrs.field(alias="contexts")  # of ``with`` statements, likewise
 
@@ -100,14 +115,18 @@ def source_of(filename: str) -> Source:
         nodes = []
     handlers = [node for node in nodes if isinstance(node, ast.ExceptHandler)]
     final = [one for node in nodes if isinstance(node, ast.Try | ast.TryStar) for one in node.finalbody]
-    raising = [node for node in nodes if isinstance(node, ast.Raise)]
+    raising = [
+        node for node in nodes if isinstance(node, ast.Assert) or (isinstance(node, ast.Raise) and node.exc is not None)
+    ]
     blocks = [node for node in nodes if isinstance(node, ast.With | ast.AsyncWith)]
     ending = frozenset(line for one in final for line in _lines(one))
     return Source(
         cleaning_up=ending | {line for one in handlers for line in _lines(one)},
         ending=ending,
         blocks=frozenset(node.lineno for node in blocks),
-        raising=frozenset(line for node in raising if node.exc is not None for line in _lines(node)),
+        raising=frozenset(line for node in raising for line in _lines(node)),
+        calling=frozenset(line for node in nodes if isinstance(node, _CALLING) for line in _lines(node)),
+        shielded=frozenset(line for node in blocks if _is_shield(node) for one in node.body for line in _lines(one)),
         handlers={one.lineno: one for one in handlers},
         contexts={node.lineno: [item.context_expr for item in node.items] for node in blocks},
     )
@@ -128,7 +147,16 @@ def _functions(filename: str) -> list[tuple[frozenset[int], str]]:
     return found[::-1]
 
 
-def _lines(node: ast.stmt | ast.ExceptHandler) -> range:
+def _is_shield(block: ast.With | ast.AsyncWith) -> bool:
+    keywords = [
+        one for item in block.items if isinstance(item.context_expr, ast.Call) for one in item.context_expr.keywords
+    ]
+    return any(
+        one.arg == "shield" and isinstance(one.value, ast.Constant) and one.value.value is True for one in keywords
+    )
+
+
+def _lines(node: ast.stmt | ast.ExceptHandler | ast.expr | ast.alias) -> range:
     return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 

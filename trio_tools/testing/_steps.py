@@ -32,7 +32,9 @@ class StoppedError(BaseException):
 class Steps(trio.abc.Instrument):
     """Counts the steps of the running task and of all below it, disturbs them, and ends what goes on for ever."""
 
-    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
+    def __init__(
+        self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch | None
+    ) -> None:
         self.scenario = scenario
         self.injector: Injector = Injector(scenario.files, at, self._is_running, self._injected)
         self.steps = 0
@@ -136,7 +138,9 @@ class Steps(trio.abc.Instrument):
 class TimedSteps(Steps):
     """Measures each step, too."""
 
-    def __init__(self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch) -> None:
+    def __init__(
+        self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch | None
+    ) -> None:
         super().__init__(scenario, at, scope, watch)
         self._began = scenario.clock()
 

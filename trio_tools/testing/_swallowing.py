@@ -127,10 +127,10 @@ class SwallowWatch:
         return code.co_filename in self._files or not is_library(code.co_filename)
 
     def _is_meant(self, error: BaseException) -> bool:
-        return any(
-            type(leaf) is trio.Cancelled and (self._reason is None or leaf.reason == self._reason)
-            for leaf in leaves(error)
-        )
+        return any(type(leaf) is trio.Cancelled and self._is_ours_by_name(leaf) for leaf in leaves(error))
+
+    def _is_ours_by_name(self, cancelled: trio.Cancelled) -> bool:
+        return cancelled.source == "deadline" if self._reason is None else cancelled.reason == self._reason
 
     # ---- did what was called end by the cancellation? ----
 
@@ -176,7 +176,8 @@ class SwallowWatch:
             if ended.startswith("RETURN_"):
                 where = delivered.kept or delivered.where
                 if self._reason is not None:  # else it may have been a deadline of the code's own
-                    self._keep(delivered.error, "Cancelled was delivered here, and did not come out", where)
+                    here = "" if where is None else " here"
+                    self._keep(delivered.error, f"Cancelled was delivered{here}, and did not come out", where)
             elif delivered.left is not None:
                 self._replaced(delivered.left)
 
@@ -189,17 +190,16 @@ class SwallowWatch:
                 self._keep(None, f"Cancelled was caught, and {type(leaf).__name__} raised in its place", where[0])
 
     def _raised_on_purpose(self, error: BaseException) -> tuple[str | None, bool]:
-        """The innermost line of the author's; and whether it raises by name in a handler that takes ``Cancelled``."""
-        traceback, found = error.__traceback__, None
+        """A line in a handler that takes ``Cancelled``, or the author's innermost; and whether that raises by name."""
+        traceback, where, handling, raises = error.__traceback__, None, None, False
         while traceback is not None:
-            if self._is_authors(traceback.tb_frame.f_code):
-                found = traceback
+            frame, line = traceback.tb_frame, traceback.tb_lineno
+            if self._is_authors(frame.f_code):
+                source = source_of(frame.f_code.co_filename)
+                where, raises = location(frame, line), line in source.raising
+                handling = where if source.handles_at(frame, line) else handling
             traceback = traceback.tb_next
-        if found is None:
-            return None, False
-        frame, line = found.tb_frame, found.tb_lineno
-        source = source_of(frame.f_code.co_filename)
-        return location(frame, line), line in source.raising and source.handles_at(frame, line)
+        return handling or where, raises and handling is not None
 
     # ---- did a handler keep it? ----
 
@@ -222,7 +222,7 @@ class SwallowWatch:
             if self._is_ours(trio.lowlevel.current_task()):
                 self._arrived[frame] = _Arrived(error, frame.f_lineno, frame.f_lineno)
                 self._note_delivery(frame, error)
-                self._found = [one for one in self._found if one[0] is not error]  # it was only put by
+                self._found = [one for one in self._found if not _have_common(one[0], error)]  # it was only put by
         elif (arrived := self._arrived.get(frame)) is not None:
             arrived.replaced = True
 
@@ -257,7 +257,9 @@ class SwallowWatch:
             around = around.f_back
 
     def _keep_in_handler(self, frame: FrameType, error: BaseException, handler: range) -> None:
-        self._keep(error, "Cancelled was caught here and not raised again", location(frame, handler.start))
+        is_own = self._reason is None and handler.start in source_of(frame.f_code.co_filename).shielded
+        if not is_own:  # a deadline of ours does not come through a shield
+            self._keep(error, "Cancelled was caught here and not raised again", location(frame, handler.start))
 
     def _keep(self, error: BaseException | None, text: str, where: str | None) -> None:
         self._found.append((error, Swallowed(text, where)))
@@ -279,5 +281,9 @@ def _is_root(frame: FrameType) -> bool:
 
 def _is_handled(error: BaseException) -> bool:
     """Whether it, or a part of it, is what is being handled now."""
-    now = sys.exc_info()[1]
-    return now is not None and not {*map(id, leaves(now))}.isdisjoint(map(id, leaves(error)))
+    return _have_common(sys.exc_info()[1], error)
+
+
+def _have_common(one: BaseException | None, other: BaseException) -> bool:
+    """Whether two exceptions, or groups, are the same in part."""
+    return one is not None and not {*map(id, leaves(one))}.isdisjoint(map(id, leaves(other)))

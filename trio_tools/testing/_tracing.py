@@ -10,6 +10,7 @@ import inspect
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import Any, TypeAlias
 
 from trio_tools.testing._report import Breach
 from trio_tools.testing._resources import Held, Marked, family, held
-from trio_tools.testing._source import location, source_of, waits
+from trio_tools.testing._source import calls_something, location, source_of, waits
 
 __all__ = ["Injector", "LineWatch", "Stopper", "Trace", "one_after_the_other", "traced"]
 
 Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 
+_LOOKS = 3_000  # at what is held, in one run, each of which takes a tenth of a millisecond or two
 _MAKES_DIRECTORIES = tempfile.mkdtemp.__code__
 _NAMED = 0.001  # seconds for a thread to take the name of what it does
 _PACKAGE = str(Path(__file__).parents[1])
@@ -35,10 +37,25 @@ def one_after_the_other(first: Trace, second: Trace) -> Trace:
     """Both trace functions; that of the frame is the second one's."""
 
     def both(frame: FrameType, event: str, argument: Any) -> Any:
-        first(frame, event, argument)
+        try:
+            first(frame, event, argument)
+        except BaseException:
+            _set_again(both)  # Python unsets a trace function that raises
+            raise
         return second(frame, event, argument)
 
     return both
+
+
+def _set_again(trace: Trace) -> None:
+    """Have a trace function set at the next call of anything, or return from it."""
+    before = sys.getprofile()
+
+    def resume(frame: FrameType, event: str, argument: Any) -> None:
+        sys.setprofile(before)
+        sys.settrace(trace)
+
+    sys.setprofile(resume)
 
 
 @contextmanager
@@ -59,8 +76,7 @@ class LineWatch:
 
     Attributes:
         trace: The global trace function. It is called for each call of anything, so it is as short as it can be.
-        computed: The line behind which the most time passed in one step;
-        waited: and the one that waited longest since :attr:`disturbed`.
+        waited: The line that waited longest since :attr:`disturbed`.
 
     Args:
         files: Those to follow.
@@ -83,7 +99,7 @@ class LineWatch:
             return self._making if frame.f_code is _MAKES_DIRECTORIES else None
 
         self.trace: Trace = trace
-        self.computed: str | None = None
+        self._computed: str | None = None
         self.waited: str | None = None
         self.disturbed: bool = False
         self._clock = clock
@@ -91,6 +107,9 @@ class LineWatch:
         self._patient = patient
         self._known = held(marks=marks)
         self._opened: dict[Held, str] = {}
+        self._told: set[Held] = set()
+        self._looks = _LOOKS
+        self._took: defaultdict[str, float] = defaultdict(float)  # in this step, behind each line
         self._made: dict[str, str] = {}  # directories
         self._last: tuple[str, float] | None = None
         self._is_waiting = False
@@ -98,9 +117,10 @@ class LineWatch:
 
     def opened_at(self, breach: Breach) -> str | None:
         """The line behind which that was first held of which a breach of this run speaks."""
-        for one, where in reversed(self._opened.items()):
-            if one.is_meant(breach.text):
-                return where
+        meant = [one for one in reversed(self._opened) if one.is_meant(breach.text)]
+        for one in sorted(meant, key=self._told.__contains__):  # of two that look alike, each is told
+            self._told.add(one)
+            return self._opened[one]
         return next((where for path, where in self._made.items() if path in breach.text), None)
 
     def only_line(self, breach: Breach) -> str | None:
@@ -117,7 +137,7 @@ class LineWatch:
         if event == "return" and self._patient:
             time.sleep(_NAMED)
         if self._last is not None:
-            self._passed(*self._last, has_waited=event == "call")
+            self._passed(*self._last, has_waited=event == "call" and self._is_waiting)
         is_waiting = event == "return" and waits(frame)
         if not (is_waiting and self._is_waiting):  # the innermost one waits, and the others for it
             self._last = location(frame), self._clock()
@@ -128,8 +148,28 @@ class LineWatch:
         took = self._clock() - since
         if has_waited and self.disturbed and took > self._longest_wait:
             self._longest_wait, self.waited = took, where
-        elif not has_waited and took > self._longest:
-            self._longest, self.computed = took, where
+        elif not has_waited:
+            self._took[where] += took
+        if has_waited:
+            self._end_step()
+        if self._looks > 0 and (has_waited or calls_something(where)):
+            self._look(where)
+
+    @property
+    def computed(self) -> str | None:
+        """The line behind which the most time passed in one step."""
+        self._end_step()
+        return self._computed
+
+    def _end_step(self) -> None:
+        if self._took:
+            where = max(self._took, key=self._took.__getitem__)
+            if self._took[where] > self._longest:
+                self._longest, self._computed = self._took[where], where
+            self._took.clear()
+
+    def _look(self, where: str) -> None:
+        self._looks -= 1
         before, self._known = self._known, held(self._known, self._marks)
         for one in sorted(self._known.since(before), key=lambda one: one.text):
             self._opened.pop(one, None)  # it was closed, and is there again
