@@ -19,8 +19,8 @@ MODULES = {
 
 _ORDER = """
 _text _columns _errors _json_words _json_text _json _content _unwinding _watcher _tasks _scope _results _refusals
-_request _views _violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces _metadata
-_classes _pydantic _annotations _binding _signature
+_request _views _violations _explanation _forms _schema _docstring _shapes _atoms _containers _records _namespaces
+_metadata _classes _pydantic _annotations _binding _signature
 _output _truncation _effects _tool _approval _recording _pipeline _execution _presentation _brief _lifecycle
 _materialize _gates _dispatch _around _after _finish _call _outstanding _reach _registry
 _stalled _openings _planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__

@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,7 @@ def test_an_older_file_becomes_one_of_today_and_is_read_only_then(
     assert "has an older version of the format: open it once, as recover does" in told
     assert len(command(capsys, "recover", str(path))[1]) == 3
     assert list_conversations(path)[0].calls == 4
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT a FROM more").fetchall() == [(7,)]
     monkeypatch.undo()
     with pytest.raises(JournalError, match="has version 3 of the format, and this is written for 1"):

@@ -111,11 +111,12 @@ def _outcome(history: History) -> tuple[str, str]:
         state = "its body has been entered" if history.attempts else "its body has not been entered"
         return "open", f"{state}; being made, or left by a crash: see recover"
     data: dict[str, Any] = history.closed.data
-    result, notes = data["result"], [] if data["by"] == "live" else ["by recovery"]
+    result: dict[str, Any] = data["result"]
+    notes = [] if data["by"] == "live" else ["by recovery"]
     notes += [f"{history.run} times made again"] if history.run else []
     notes += [f"{history.attempts} attempts"] if history.attempts > history.run + 1 else []
-    error = result.get("error") or {}
-    code = "success" if not error else (error.get("code") or error.get("name") or "failure")
+    error: dict[str, Any] = result.get("error") or {}
+    code: str = "success" if not error else (error.get("code") or error.get("name") or "failure")
     return code, "; ".join([*notes, *([_short(error["message"])] if error else [])])
 
 
