@@ -40,6 +40,7 @@ from trio_tools.testing import (
     InjectedError,
     assert_cancel_safe,
     cancel_everywhere,
+    report_stalled_calls,
     run_seeded,
 )
 
@@ -200,6 +201,34 @@ def test_two_results_for_one_call_and_a_call_that_is_still_out() -> None:
 
     report = swept(left, registry=registry)
     assert any("has none yet" in breach.text for breach in report.breaches)
+
+
+@pytest.mark.trio
+async def test_a_call_that_is_out_is_told_with_the_frames_that_the_warning_of_stalled_calls_has(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    async def stubborn() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(100)
+
+    registry, own = ToolRegistry([stubborn]), trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(report_stalled_calls, registry)
+
+        async def another_is_out(scope: trio.CancelScope) -> ToolResult:
+            return await one_call(ToolRegistry([work]))(scope)
+
+        nursery.start_soon(partial(registry.execute, ToolCall(id="c1", name="stubborn"), scope=own))
+        await trio.testing.wait_all_tasks_blocked()
+        report = await cancel_everywhere(another_is_out, registry=registry)
+        own.cancel()
+        await trio.sleep(10)
+        (breach,) = {breach for breach in report.breaches if "has none yet" in breach.text}
+        assert breach.where is not None
+        assert "stubborn" in breach.where
+        assert f"  {breach.where}" in caplog.messages[0].splitlines()
+        nursery.cancel_scope.cancel()
 
 
 def test_a_shield_that_stays_keeps_the_cancellation_from_the_caller() -> None:

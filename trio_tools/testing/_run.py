@@ -18,7 +18,7 @@ from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, Marked, end_process, ended, held
 from trio_tools.testing._scenario import Scenario, nothing, set_up
-from trio_tools.testing._source import line_of, location
+from trio_tools.testing._source import innermost, line_of, location
 from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
 from trio_tools.testing._swallowing import Swallowed, SwallowWatch
 from trio_tools.testing._tracing import Injector, LineWatch, Trace, one_after_the_other, traced
@@ -153,7 +153,7 @@ def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _
         if number > 1:
             yield Breach("two-results", f"call {execution.call_id!r} has {number} results")
     for call in scenario.registry.outstanding() if scenario.registry is not None else ():
-        yield Breach("no-result", f"{call!r} has none yet", call.frames()[-1] if call.frames() else None)
+        yield Breach("no-result", f"{call!r} has none yet", innermost(call.frames()))
 
 
 def _of_steps(scenario: Scenario, steps: Steps, kept: list[Swallowed], ended_as: _Ended) -> Iterable[Breach]:

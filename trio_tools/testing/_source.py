@@ -8,6 +8,7 @@ import dis
 import functools
 import linecache
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import cast
@@ -15,7 +16,17 @@ from typing import cast
 import attrs
 import trio
 
-__all__ = ["Source", "is_library", "line_of", "location", "operation", "source_of", "waits"]
+__all__ = [
+    "Source",
+    "calls_something",
+    "innermost",
+    "is_library",
+    "line_of",
+    "location",
+    "operation",
+    "source_of",
+    "waits",
+]
 
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
@@ -48,6 +59,12 @@ def operation(frame: FrameType) -> str:
 def waits(frame: FrameType) -> bool:
     """Whether a frame of which a trace function is told that it returns will go on."""
     return operation(frame) in ("YIELD_VALUE", "RESUME")  # the first one up to Python 3.12
+
+
+def innermost(frames: Sequence[str]) -> str | None:
+    """The last one, of lines as :func:`location` names them, that belongs to no library; or the last one of all."""
+    others = [one for one in frames if not is_library(one)]
+    return next(reversed(others or frames), None)
 
 
 @functools.cache
