@@ -41,7 +41,7 @@ from trio_tools import (
     run_batch,
     tool,
 )
-from trio_tools.journal import JournalFailedError, SqliteJournal, _writer, open_journal
+from trio_tools.journal import JournalFailedError, SqliteJournal, _journal, _writer, open_journal
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._database import all_events, reading
 from trio_tools.journal._format import Event
@@ -610,14 +610,64 @@ def test_one_that_is_refused_keeps_no_other_from_being_written(tmp_path: Path) -
             await make("c1")
             for call_id in ("c1", "c2", "c3"):
                 nursery.start_soon(make, call_id)
-        with pytest.raises(sqlite3.OperationalError):
-            await writer.ask(lambda connection: connection.execute("nonsense"))
+        with pytest.raises(ZeroDivisionError):
+            await writer.ask(lambda connection: 1 // 0)
         with pytest.raises(sqlite3.IntegrityError, match="events are only ever added"):
             await writer.ask(lambda connection: connection.execute("UPDATE event SET data = ''"))
         return results
 
     assert all(isinstance(one, ToolSuccess) for one in opened(tmp_path, main))
     assert len(entered) == 3
+
+
+def test_a_disk_that_fails_when_a_conversation_is_deleted_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(connection: sqlite3.Connection, conversation: str) -> int:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        monkeypatch.setattr(_journal, "_pruned", fails)
+        with pytest.raises(JournalFailedError, match="disk I/O error; it takes nothing more"):
+            await journal.prune("a")
+        assert journal.failure is not None
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        return await registry.execute(call(), scope=trio.CancelScope())
+
+    result = opened(tmp_path, main)
+    assert isinstance(result, ToolFailure)
+    assert result.error.code == JOURNAL_FAILED
+    assert entered == []
+
+
+def test_a_rollback_that_fails_has_failed_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stubborn:
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self.execute = connection.execute
+            self.close = connection.close
+            self.rollbacks = 0
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry, writer = ToolRegistry([pay], journal=journal.conversation("a")), writer_of(journal)
+        await registry.execute(call(id="c1"), scope=trio.CancelScope())
+        connection: Any = Stubborn(writer._connection)  # pyright: ignore[reportPrivateUsage] - it has a double
+        execute = connection.execute
+
+        def refuses(statement: str, *arguments: Any) -> Any:
+            if statement == "ROLLBACK":
+                raise sqlite3.OperationalError("no rollback today")
+            return execute(statement, *arguments)
+
+        connection.execute = refuses
+        monkeypatch.setattr(writer, "_connection", connection)
+        result = await registry.execute(call(id="c1"), scope=trio.CancelScope())
+        execute("ROLLBACK")
+        return result
+
+    result = opened(tmp_path, main)
+    assert isinstance(result, ToolFailure)
+    assert result.error.code == JOURNAL_FAILED
+    assert "no rollback today" in result.error.message
 
 
 def test_more_than_one_commit_can_take_is_taken_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

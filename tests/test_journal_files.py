@@ -18,7 +18,14 @@ import trio
 from crashing import Points, killed_at
 
 from trio_tools import ToolCall, ToolRegistry, tool
-from trio_tools.journal import JournalBusyError, JournalDamagedError, JournalError, SqliteJournal, open_journal
+from trio_tools.journal import (
+    JournalBusyError,
+    JournalDamagedError,
+    JournalError,
+    SqliteJournal,
+    _database,
+    open_journal,
+)
 from trio_tools.journal.__main__ import main
 from trio_tools.journal._database import all_events, damage, reading
 from trio_tools.journal._lock import Lock, high_water_of
@@ -173,6 +180,32 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Path, "open", refuses)
     with pytest.raises(JournalError, match="cannot be read: not yours"):
         opens(tmp_path / "j.db")
+
+
+def test_a_lock_that_cannot_be_written_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*arguments: object) -> int:
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refuses)
+        with pytest.raises(JournalError, match=r"cannot be written, which a journal needs: .*no space left"):
+            opens(tmp_path / "j.db")
+    opens(tmp_path / "j.db")
+
+
+def test_a_file_that_could_not_be_made_is_made_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE half (a)")
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_database, "_create", refuses)
+        with pytest.raises(JournalError, match=r"j\.db: disk I/O error"):
+            opens(tmp_path / "j.db")
+    assert not (tmp_path / "j.db").exists()
+    assert [name.name for name in tmp_path.iterdir() if "new" in name.name]
+    opens(tmp_path / "j.db")
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["j.db", "j.db.lock"]
 
 
 def test_the_clock_may_jump_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,12 +71,26 @@ async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
     thread.start()
     (left,) = new_since(before)
     assert left.is_meant(f"{left.text} is left")
-    assert not ended(left)
+    assert not ended(left, 60)
     over.set()
     thread.join()
-    assert ended(left)
+    assert ended(left, 0)
     await trio.to_thread.run_sync(int)  # by a thread of Trio's cache
     assert new_since(before) == []
+
+
+@pytest.mark.trio
+async def test_a_descriptor_that_a_thread_is_about_to_close_is_none() -> None:
+    before = held()
+    reader, writer = os.pipe()
+    numbers = {int(one.text.split()[-1][:-1]): one for one in new_since(before)}
+    assert not ended(numbers[reader], 0)
+    thread = threading.Thread(target=os.close, args=(reader,))
+    thread.start()
+    assert ended(numbers[reader], 60)
+    assert not ended(numbers[writer], 0)
+    os.close(writer)
+    thread.join()
 
 
 @pytest.mark.trio

@@ -15,7 +15,7 @@ from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
 from trio_tools.journal._lock import high_water_of
 
-__all__ = ["all_events", "connected", "damage", "meta", "reading"]
+__all__ = ["all_events", "connected", "damage", "meta", "reading", "told"]
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -27,27 +27,21 @@ def connected(path: Path) -> sqlite3.Connection:
         JournalError: If the place or the format is wrong.
         JournalDamagedError: If it is not whole.
     """
-    is_new = not path.exists() or path.stat().st_size == 0
-    if is_new:
+    if not path.exists() or path.stat().st_size == 0:
         _must_be_meant_to_be_new(path)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    else:
-        _must_be_ours(path)
+        _make(Path(os.path.realpath(path)))
+    _must_be_ours(path)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         _configure(connection, path)
-        if is_new:
-            _create(connection)
         _must_be_whole(connection, path)
         _migrate(connection)
     except sqlite3.Error as error:
         connection.close()
-        raise _told(path, error) from error
+        raise told(path, error) from error
     except BaseException:
         connection.close()
         raise
-    if is_new and os.name == "posix":
-        _sync_directory(path.parent)
     return connection
 
 
@@ -72,7 +66,7 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
                 _must_be_whole(connection, path)
             yield connection
     except sqlite3.Error as error:
-        raise _told(path, error) from error
+        raise told(path, error) from error
 
 
 def all_events(connection: sqlite3.Connection) -> list[Event]:
@@ -128,6 +122,27 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
             )
     if sys.platform == "darwin":  # pragma: no cover - not tested
         connection.execute("PRAGMA fullfsync = ON")  # there fsync does not reach the disk
+
+
+def _make(path: Path) -> None:
+    """A new file: there as a whole, under its name, or not at all, whenever the power fails."""
+    unfinished = path.with_name(path.name + ".new")
+    for left in (unfinished, *(unfinished.with_name(unfinished.name + end) for end in ("-wal", "-shm", "-journal"))):
+        left.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+            _configure(connection, unfinished)
+            _create(connection)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # of an error in closing, nobody is told
+        os.fsync(descriptor)
+    except sqlite3.Error as error:
+        raise told(path, error) from error
+    finally:
+        os.close(descriptor)
+    os.replace(unfinished, path)
+    if os.name == "posix":
+        _sync_directory(path.parent)
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -209,6 +224,7 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _told(path: Path, error: sqlite3.Error) -> JournalError:
+def told(path: Path, error: sqlite3.Error | OSError) -> JournalError:
+    """What the system or SQLite has said, of a journal."""
     kind = JournalDamagedError if type(error) is sqlite3.DatabaseError else JournalError
     return kind(f"{path}: {error}")

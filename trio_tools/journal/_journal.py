@@ -13,7 +13,7 @@ import trio
 
 from trio_tools._recording import Recorder
 from trio_tools.journal._conversation import Conversation, Home
-from trio_tools.journal._database import all_events, connected, meta
+from trio_tools.journal._database import all_events, connected, meta, told
 from trio_tools.journal._failures import JournalFailedError
 from trio_tools.journal._format import INSERT
 from trio_tools.journal._lock import Lock
@@ -137,6 +137,9 @@ def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[Re
         except BaseException:
             connection.close()
             raise
+    except (sqlite3.Error, OSError) as error:
+        lock.release()
+        raise told(path, error) from error
     except BaseException:
         lock.release()
         raise

@@ -51,7 +51,11 @@ class Lock:
                 f"{journal} is open for writing already, in process {owner}: close it there, or read it with "
                 "python -m trio_tools.journal"
             ) from error
-        os.pwrite(self._descriptor, f"{os.getpid():<20}".encode(), _PID_AT)
+        try:
+            os.pwrite(self._descriptor, f"{os.getpid():<20}".encode(), _PID_AT)
+        except OSError as error:
+            os.close(self._descriptor)
+            raise JournalError(f"{path} cannot be written, which a journal needs: {error}") from error
         self._held = True
         _held.add(self)
 

@@ -147,6 +147,11 @@ class Writer:
             if one.ask is not None:
                 try:
                     one.answer = one.ask(self._connection)
+                except sqlite3.IntegrityError as error:  # refused, and nothing has changed
+                    one.error = error
+                except (sqlite3.Error, OSError) as error:
+                    self._failed(f"{type(error).__name__}: {error}")
+                    one.error = self.failure
                 except BaseException as error:  # handed to who asked
                     one.error = error
 
@@ -156,12 +161,13 @@ class Writer:
         if self.failure is None:
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                cursors = [connection.execute(INSERT, row) for row in rows]
+                try:
+                    cursors = [connection.execute(INSERT, row) for row in rows]
+                except sqlite3.IntegrityError:
+                    connection.execute("ROLLBACK")
+                    return False
                 connection.execute("COMMIT")
                 self._note(cursors[-1].lastrowid or 0)
-            except sqlite3.IntegrityError:
-                connection.execute("ROLLBACK")
-                return False
             except (sqlite3.Error, OSError) as error:
                 # A sync that failed cannot be repeated: the system may have dropped what it could not write.
                 self._failed(f"{type(error).__name__}: {error}")

@@ -11,6 +11,7 @@ import re
 import signal
 import stat
 import threading
+import time
 from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -155,12 +156,25 @@ def _threads() -> Iterator[Held]:
         yield Held("thread", thread, f"thread {thread.name}")
 
 
-def ended(left: Held) -> bool:
-    """Whether a thread that seemed to be left was about to end. Blocks for some hundredths of a second if not."""
-    if not isinstance(left.key, threading.Thread):
-        return False
-    left.key.join(_ENDING)
-    return not left.key.is_alive()
+def ended(left: Held, patience: float) -> bool:
+    """Whether a thread that seemed to be left was about to end, or to let go of a descriptor. Blocks while it waits.
+
+    Args:
+        left: What seemed to be left.
+        patience: Seconds for a descriptor: a thread of Trio's holds what it has worked with for a moment after it has
+            told so, and on a busy machine that moment may be long.
+    """
+    match left.key:
+        case threading.Thread() as thread:
+            thread.join(_ENDING)
+            return not thread.is_alive()
+        case (int(number), int(), int()):
+            until = time.monotonic() + patience
+            while (is_open := _key(number) == left.key) and time.monotonic() < until:
+                time.sleep(patience / 64)
+            return not is_open
+        case _:
+            return False
 
 
 def _descriptors(known: Mapping[Hashable, Held]) -> Iterator[Held]:
@@ -176,6 +190,14 @@ def _descriptors(known: Mapping[Hashable, Held]) -> Iterator[Held]:
             yield known.get(key) or Held(kind, key, _target(name))
         except OSError:  # that of the listing itself
             continue
+
+
+def _key(number: int) -> tuple[int, int, int] | None:
+    try:
+        status = os.fstat(number)
+    except OSError:
+        return None
+    return number, status.st_dev, status.st_ino
 
 
 def _target(descriptor: str) -> str:

@@ -35,6 +35,7 @@ class _Ended:
     swallowed: bool = False
 
 
+_PATIENCE = 0.5  # seconds for a descriptor; half as many each time that they were waited in vain
 _STEPS_FOR_OTHERS = 256  # enough for one that does a thing or two before it closes; twice as many, in all
 
 
@@ -47,6 +48,7 @@ class Runs:
         gc.collect()  # what others have left to the collector is not the tool's
         self._held = held(marks=marks)
         self._told: set[Held] = set()  # processes
+        self._patience = _PATIENCE
 
     async def once(
         self, at: int, lines: LineWatch | None = None, *, traceless: bool = False
@@ -79,7 +81,7 @@ class Runs:
             *_of_results(scenario, results, ended_as),
             *_of_steps(scenario, steps, kept, ended_as),
             *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
-            *_of_resources(new),
+            *self._of_resources(new),
             *_of_warnings(warned, scenario, self._told),
         ]
         point = CancelPoint(at, results, steps.steps_after, tuple(breaches))
@@ -102,6 +104,16 @@ class Runs:
                 await trio.lowlevel.cancel_shielded_checkpoint()
             self._held, steps = held(before, self.marks), 2 * steps
         return {one for one in self._held.since(before) if one.kind != "task"}
+
+    def _of_resources(self, new: set[Held]) -> Iterable[Breach]:
+        for left in sorted(new, key=lambda one: (one.kind, one.text)):
+            if ended(left, self._patience):
+                continue
+            yield Breach(_RULES[left.kind], f"{left.text} is left")
+            if left.kind in ("file", "socket"):
+                self._patience /= 2
+            elif isinstance(left.key, int):
+                end_process(left.key)
 
 
 def _trace(scenario: Scenario, injector: Injector, lines: LineWatch | None) -> Trace | None:
@@ -176,14 +188,6 @@ _RULES: dict[str, Rule] = {
     "socket": "socket-left",
     "process": "process-left",
 }
-
-
-def _of_resources(new: set[Held]) -> Iterable[Breach]:
-    for left in sorted(new, key=lambda one: (one.kind, one.text)):
-        if not ended(left):
-            yield Breach(_RULES[left.kind], f"{left.text} is left")
-            if isinstance(left.key, int):
-                end_process(left.key)
 
 
 _WORDS: dict[str, Rule] = {
