@@ -24,6 +24,7 @@ from trio_tools.journal import (
     JournalError,
     SqliteJournal,
     _database,
+    _journal,
     open_journal,
 )
 from trio_tools.journal.__main__ import main
@@ -189,6 +190,21 @@ def test_a_lock_that_cannot_be_written_is_let_go(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", refuses)
         with pytest.raises(JournalError, match=r"cannot be written, which a journal needs: .*no space left"):
+            opens(tmp_path / "j.db")
+    opens(tmp_path / "j.db")
+
+
+def test_a_disk_that_fails_while_a_journal_is_opened_is_told_and_its_lock_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed(tmp_path / "j.db")
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_journal, "recovery", fails)
+        with pytest.raises(JournalError, match=r"j\.db: disk I/O error"):
             opens(tmp_path / "j.db")
     opens(tmp_path / "j.db")
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from trio_tools.testing import _resources
-from trio_tools.testing._resources import Held, Snapshot, end_process, ended, held
+from trio_tools.testing._resources import Held, Snapshot, end_process, ended, family, held
 
 NOBODY = 2**22 + 7  # above the largest pid of Linux
 
@@ -77,6 +77,11 @@ async def test_a_thread_is_seen_and_one_that_is_about_to_end_is_none() -> None:
     assert ended(left, 0)
     await trio.to_thread.run_sync(int)  # by a thread of Trio's cache
     assert new_since(before) == []
+
+
+def test_a_process_is_known_by_its_family() -> None:
+    assert family(os.getpid()) == (os.getppid(), os.getpgid(0), os.getsid(0))
+    assert family(NOBODY) == ()
 
 
 @pytest.mark.trio

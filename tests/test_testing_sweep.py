@@ -35,6 +35,7 @@ from trio_tools import (
     tool,
 )
 from trio_tools.testing import (
+    Breach,
     CancelPoint,
     CancelReport,
     InjectedError,
@@ -332,6 +333,16 @@ def test_nobody_is_blamed_for_the_time_that_following_takes() -> None:
     trio.run(
         partial(assert_cancel_safe, computes_in_the_end, max_seconds=5, modes="cancel", clock=much_slower_when_traced)
     )
+
+
+def test_what_is_known_to_have_a_line_is_not_told_again_without_one() -> None:
+    known, unknown = Breach("too-many-steps", "it goes on", "tool.py:7 in on"), Breach("too-many-steps", "it goes on")
+    others = Breach("file-left", "a (descriptor 7) is left"), Breach("file-left", "b (descriptor 8) is left")
+    again = Breach("file-left", "b (descriptor 9) is left")
+    points = [
+        CancelPoint(number, (), 0, found) for number, found in enumerate([(unknown,), (known,), (*others, again)])
+    ]
+    assert CancelReport("cancel", tuple(points)).breaches == (known, *others)
 
 
 def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import careless
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 from faulty_tools import FAULTY, KEPT
 from sound_tools import SOUND
@@ -184,6 +185,46 @@ def test_each_thing_that_is_left_has_its_own_line() -> None:
     assert [int(line) - first for line in told] == [
         number for number, line in enumerate(lines) if line.endswith("here\n")
     ]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_happens_only_once_is_told_with_the_line_if_there_is_only_one() -> None:
+    runs = 0
+
+    @tool
+    async def forgets_once() -> None:
+        nonlocal runs
+        runs += 1
+        number = os.open(os.devnull, os.O_RDONLY)  # here
+        await trio.lowlevel.checkpoint()
+        if runs == 2:
+            KEPT.append(partial(os.close, number))
+        else:
+            os.close(number)
+
+    with pytest.raises(AssertionError) as caught:
+        sweep(forgets_once, modes="raise")
+    lines, first = inspect.getsourcelines(forgets_once.function)
+    here = first + next(number for number, line in enumerate(lines) if line.endswith("# here\n"))
+    assert re.search(rf":{here} in \S+forgets_once: file-left: /dev/null", str(caught.value)), caught.value
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_line_that_python_tells_is_kept() -> None:
+    @tool
+    async def leaves_two_kinds() -> None:
+        file: Any = open(os.devnull)  # noqa: ASYNC230, SIM115
+        number = os.open(os.devnull, os.O_RDONLY)
+        KEPT.append(partial(os.close, number))
+        file = None  # told here
+        assert file is None
+
+    with pytest.raises(AssertionError) as caught:
+        sweep(leaves_two_kinds, modes="raise")
+    lines, first = inspect.getsourcelines(leaves_two_kinds.function)
+    here = first + next(number for number, line in enumerate(lines) if line.endswith("# told here\n"))
+    assert re.search(rf":{here} in \S+leaves_two_kinds: file-left: left to the", str(caught.value)), caught.value
+    assert re.search(r"leaves_two_kinds: file-left: /dev/null \(descriptor", str(caught.value)), caught.value
 
 
 def test_what_is_no_tool_is_refused() -> None:

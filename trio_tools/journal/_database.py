@@ -141,7 +141,7 @@ def _make(path: Path) -> None:
     finally:
         os.close(descriptor)
     os.replace(unfinished, path)
-    if os.name == "posix":
+    if os.name == "posix":  # pragma: no branch - Windows
         _sync_directory(path.parent)
 
 

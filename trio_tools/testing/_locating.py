@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import attrs
 
-from trio_tools.testing._report import Breach, CancelPoint
+from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._run import Runs
 from trio_tools.testing._scenario import Scenario
 from trio_tools.testing._tracing import LineWatch
 
 __all__ = ["located"]
 
-_LEFT = frozenset({"task-left", "thread-left", "file-left", "socket-left", "process-left"})
-_SLOW = frozenset({"no-checkpoint", "too-long"})
+_LEFT: frozenset[Rule] = frozenset({"task-left", "thread-left", "file-left", "socket-left", "process-left"})
+_SLOW: frozenset[Rule] = frozenset({"no-checkpoint", "too-long"})
 
 
 async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelPoint:
@@ -28,16 +28,21 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
         return point
     kept = [one for one in point.breaches if one.rule not in unknown]
     # What was left to the collector may have been so by the run before; and of several tasks Trio picks the order.
-    for at in (point.at, max(point.at - 1, 0), point.at):
+    for at in (point.at, max(point.at - 1, 0), point.at):  # pragma: no branch - a trace function cannot be measured
         _collect()
         watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
         again, _ = await runs.once(at, watch)
         slow = [_with_line(one, watch, watch.opened_at) for one in point.breaches if one.rule in unknown & _SLOW]
         left = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown & _LEFT]
-        if unknown & _LEFT == {one.rule for one in left}:
+        if unknown & _LEFT == {one.rule for one in left}:  # pragma: no branch - likewise
             return attrs.evolve(point, breaches=(*kept, *slow, *left))
-    seen = [_with_line(one, watch, watch.only_line) for one in point.breaches if one.rule in unknown]
-    return attrs.evolve(point, breaches=(*kept, *seen))
+    return _seen(point, watch, unknown)  # pragma: no cover - likewise
+
+
+def _seen(point: CancelPoint, watch: LineWatch, unknown: set[Rule]) -> CancelPoint:
+    """The point, if its run could not be made again, with lines of another run."""
+    found = [_with_line(one, watch, watch.only_line) if one.rule in unknown else one for one in point.breaches]
+    return attrs.evolve(point, breaches=tuple(found))
 
 
 async def _timed_again(runs: Runs, point: CancelPoint) -> CancelPoint:
