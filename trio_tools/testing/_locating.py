@@ -23,7 +23,7 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
     """The point, with the line of each thing that needs a further run to find it. A checkpoint."""
     if any(one.rule in _SLOW for one in point.breaches):
         point = await _timed_again(runs, point)
-    unknown = {one.rule for one in point.breaches if one.where is None and one.rule in _LEFT | _SLOW}
+    unknown: set[Rule] = {one.rule for one in point.breaches if one.where is None and one.rule in _LEFT | _SLOW}
     if not unknown:
         return point
     kept = [one for one in point.breaches if one.rule not in unknown]
