@@ -185,3 +185,11 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
 async def _open(path: Path) -> None:
     async with open_journal(path):
         pass
+
+
+@pytest.mark.parametrize("words", [[], ["list"], ["draw", "j"], ["timeline", "j", "a"]])
+def test_wrong_words_are_told_with_the_right_ones(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage: python -m trio_tools.journal" in capsys.readouterr().err
