@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sqlite3
 import sys
 import tempfile
@@ -13,6 +14,8 @@ import trio
 from measuring import Measure, medians, run
 
 from trio_tools import ToolCall, ToolRegistry, tool
+from trio_tools._execution import Facts
+from trio_tools._scope import Cancellation
 from trio_tools.journal import SqliteJournal, open_journal
 from trio_tools.journal._format import INSERT, row
 
@@ -68,16 +71,35 @@ def floor(journal: SqliteJournal) -> Callable[[], Awaitable[int]]:
     return bare
 
 
+def hooks(registry: ToolRegistry) -> Callable[[], Awaitable[int]]:
+    """What a call without a journal does because there are some: it asks five times whether it has one."""
+    facts, stages = Facts(ToolCall(id="c", name="work"), Cancellation(trio.CancelScope(), math.inf)), registry.stages()
+
+    async def asked() -> int:
+        for _ in range(OPERATIONS):
+            assert stages.journal is None
+            assert facts.entry is None
+            assert facts.entry is None
+            assert facts.entry is None
+            assert facts.entry is None
+        return OPERATIONS
+
+    return asked
+
+
 async def everything() -> list[Measure]:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as home:
         async with open_journal(Path(home) / "bench.journal") as journal:
             registry = ToolRegistry([work], journal=journal.conversation("bench"))
+            bare = ToolRegistry([work])
             subjects = {"floor": floor(journal), "alone": calls(registry), "at once": crowd(registry)}
+            subjects |= {"bare": calls(bare), "hooks": hooks(bare)}
             await medians(2, subjects)
             seconds = await medians(ROUNDS, subjects)
     return [
         Measure("a durable call, alone", seconds["alone"] / seconds["floor"], 2.5),
         Measure("each of 1,000 durable calls at once", seconds["at once"] / seconds["floor"], 0.15),
+        Measure("without a journal: 1, and what its hooks add", 1 + seconds["hooks"] / seconds["bare"], 1.02),
     ]
 
 
