@@ -183,6 +183,38 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         opens(tmp_path / "j.db")
 
 
+def test_a_link_is_the_file_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to("j.db")
+    opens(tmp_path / "link")
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["j.db", "j.db.lock", "link"]
+    (tmp_path / "elsewhere").mkdir()
+
+    async def program() -> None:
+        monkeypatch.chdir(tmp_path)
+        async with open_journal("j.db") as journal:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            await make_calls(journal, 1)
+            assert journal.path == tmp_path / "j.db"
+            with pytest.raises(JournalBusyError):
+                await trio.to_thread.run_sync(opens, tmp_path / "link")
+
+    trio.run(program)
+    shutil.copy(tmp_path / "j.db", tmp_path / "old")
+    closed(tmp_path / "link", 2)
+    os.replace(tmp_path / "old", tmp_path / "j.db")
+    with pytest.raises(JournalDamagedError, match="are lost"), reading(tmp_path / "link"):
+        pass
+
+
+@pytest.mark.parametrize("content", [None, b"import trio\n"])
+def test_beside_what_is_no_journal_nothing_is_left(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(JournalError):
+        opens(path)
+    assert [name.name for name in tmp_path.iterdir()] == ["other"]
+
+
 def test_a_lock_that_cannot_be_written_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*arguments: object) -> int:
         raise OSError(28, "no space left")

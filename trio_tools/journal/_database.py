@@ -15,7 +15,7 @@ from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
 from trio_tools.journal._lock import high_water_of
 
-__all__ = ["all_events", "connected", "damage", "meta", "reading", "told"]
+__all__ = ["all_events", "connected", "damage", "meta", "reading", "real", "refuse_strangers", "told"]
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -29,7 +29,7 @@ def connected(path: Path) -> sqlite3.Connection:
     """
     if not path.exists() or path.stat().st_size == 0:
         _must_be_meant_to_be_new(path)
-        _make(Path(os.path.realpath(path)))
+        _make(path)
     _must_be_ours(path)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
@@ -45,6 +45,22 @@ def connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def real(path: str | os.PathLike[str]) -> Path:
+    """The file that a path names, wherever the program goes; what belongs to it is beside that, not beside a link."""
+    return Path(os.path.realpath(path))
+
+
+def refuse_strangers(path: Path) -> None:
+    """See before anything is written, also beside it, whether a path may be that of a journal. Blocks.
+
+    Raises:
+        JournalError: If it is a directory, or another program's.
+        JournalDamagedError: If it is no SQLite file.
+    """
+    if path.is_dir() or (path.exists() and path.stat().st_size):
+        _must_be_ours(path)
+
+
 @contextmanager
 def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connection]:
     """A connection that only reads, at any time, whoever owns the journal. Blocks.
@@ -57,6 +73,7 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
         JournalError: If there is no journal, or of another format.
         JournalDamagedError: If it is not whole.
     """
+    path = real(path)
     _must_be_there(path)
     if not salvage and _must_be_ours(path) < VERSION:
         raise JournalError(f"{path} has an older version of the format: open it once, as recover does")

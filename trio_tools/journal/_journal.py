@@ -13,7 +13,7 @@ import trio
 
 from trio_tools._recording import Recorder
 from trio_tools.journal._conversation import Conversation, Home
-from trio_tools.journal._database import all_events, connected, meta, told
+from trio_tools.journal._database import all_events, connected, meta, real, refuse_strangers, told
 from trio_tools.journal._failures import JournalFailedError
 from trio_tools.journal._format import INSERT
 from trio_tools.journal._lock import Lock
@@ -103,7 +103,7 @@ async def open_journal(
         JournalError: If the place or the format is wrong; it says what to do.
         ValueError, TypeError: If an argument is not what it should be.
     """
-    file = Path(path)
+    file = real(path)
     if redact is not None and not callable(redact):
         raise TypeError(f"redact takes a function of a kind and JSON, not {redact!r}")
     if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
@@ -120,6 +120,7 @@ async def open_journal(
 
 
 def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
+    refuse_strangers(path)
     lock = Lock(path)
     try:
         connection = connected(path)
