@@ -41,9 +41,18 @@ from trio_tools import (
     run_batch,
     tool,
 )
-from trio_tools.journal import JournalFailedError, SqliteJournal, _journal, _writer, open_journal
+from trio_tools.journal import (
+    JournalFailedError,
+    RecoveredCall,
+    SqliteJournal,
+    _conversation,
+    _journal,
+    _writer,
+    open_journal,
+)
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._database import all_events, reading
+from trio_tools.journal._failures import ConflictError
 from trio_tools.journal._format import Event
 from trio_tools.journal._writer import Writer
 from trio_tools.testing import GatedTool, RecordingObserver, ScriptedApprover
@@ -668,6 +677,90 @@ def test_a_rollback_that_fails_has_failed_the_journal(tmp_path: Path, monkeypatc
     assert isinstance(result, ToolFailure)
     assert result.error.code == JOURNAL_FAILED
     assert "no rollback today" in result.error.message
+
+
+def test_ids_that_cannot_be_written_concern_nobody_else(tmp_path: Path) -> None:
+    async def main(journal: SqliteJournal) -> list[ToolResult]:
+        with pytest.raises(ValueError, match="without NUL characters and lone surrogates"):
+            journal.conversation("a\ud800")
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        calls = [call(id="c1"), call(id="c\udc80"), call(id="c3")]
+        only = await run_batch(registry, calls[1:2], scope=trio.CancelScope())
+        return [*(await run_batch(registry, calls, scope=trio.CancelScope())).results, *only.results]
+
+    first, second, third, only = opened(tmp_path, main)
+    assert isinstance(first, ToolSuccess)
+    assert isinstance(third, ToolSuccess)
+    for one in (second, only):
+        assert isinstance(one, ToolFailure)
+        assert one.error.code == JOURNAL_FAILED
+        assert "its id is no text" in one.error.message
+    assert len(entered) == 2
+
+
+@pytest.mark.parametrize("form", [None, "***", {}, [], {"is_error": False}])
+def test_what_hides_the_form_of_a_result_is_told_and_keeps_nobody_from_opening(
+    form: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program() -> None:
+        def hides(kind: str, data: Any) -> Any:
+            return data if kind == "arguments" else form
+
+        async with open_journal(tmp_path / "j.db", redact=hides) as journal:
+            registry = ToolRegistry([pay], journal=journal.conversation("a"))
+            assert isinstance(await registry.execute(call(), scope=trio.CancelScope()), ToolSuccess)
+
+    trio.run(program)
+    assert "redact must keep the form of a result" in caplog.text
+    assert "is NOT recorded" in caplog.text
+
+    async def then() -> tuple[RecoveredCall, ...]:
+        async with open_journal(tmp_path / "j.db") as journal:
+            return journal.recovered
+
+    (left,) = trio.run(then)
+    assert isinstance(left.result, ToolFailure)
+
+
+def test_an_asynchronous_redact_is_refused(tmp_path: Path) -> None:
+    async def hides(kind: str, data: Any) -> Any: ...
+
+    async def program() -> None:
+        async with open_journal(tmp_path / "j.db", redact=hides):
+            pass
+
+    with pytest.raises(TypeError, match="redact takes a function"):
+        trio.run(program)
+
+
+def test_a_journal_that_is_closed_says_so_at_once(tmp_path: Path) -> None:
+    async def program() -> ToolResult:
+        async with open_journal(tmp_path / "j.db") as journal:
+            registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        return await registry.execute(call(), scope=trio.CancelScope())
+
+    result = trio.run(program)
+    assert isinstance(result, ToolFailure)
+    assert "the journal is closed: make calls within its block" in result.error.message
+
+
+def test_two_that_make_a_recovered_call_again_at_once_do_not_keep_others_from_theirs(tmp_path: Path) -> None:
+    crashed(tmp_path, "pay", "call")
+
+    async def main(journal: SqliteJournal) -> list[ToolResult]:
+        async def lost(self: Any, history: Any) -> None:
+            raise ConflictError("there is such a record already")
+
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_conversation, "_Entry", type("Entry", (_conversation._Entry,), {"resume": lost}))  # pyright: ignore[reportPrivateUsage] - the loser
+            batch = [call(id="new"), call(id="c1")]
+            return [*(await run_batch(registry, batch, scope=trio.CancelScope())).results]
+
+    new, again = opened(tmp_path, main)
+    assert isinstance(new, ToolSuccess)
+    assert isinstance(again, ToolFailure)
+    assert again.error.code == DUPLICATE_CALL
 
 
 def test_more_than_one_commit_can_take_is_taken_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,12 @@ def test_a_conversation_is_drawn_as_a_page_and_as_a_trace(tmp_path: Path, capsys
         assert command(capsys, "timeline", str(path), "a", "--out", str(tmp_path / name))[0] == 0
     assert "<html" in (tmp_path / "page.html").read_text()
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    before = path.read_bytes()
+    for end in ("", ".lock", "-wal"):
+        status, _, told = command(capsys, "timeline", str(path), "a", "--out", f"{path}{end}")
+        assert status == 1
+        assert "belongs to the journal: name another file" in told
+    assert path.read_bytes() == before
     status, _, told = command(capsys, "timeline", str(path), "a", "--out", str(tmp_path / "no" / "page.html"))
     assert status == 1
     assert "page.html" in told

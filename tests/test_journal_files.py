@@ -25,6 +25,7 @@ from trio_tools.journal import (
     SqliteJournal,
     _database,
     _journal,
+    list_conversations,
     open_journal,
 )
 from trio_tools.journal.__main__ import main
@@ -213,6 +214,52 @@ def test_beside_what_is_no_journal_nothing_is_left(content: bytes | None, tmp_pa
     with pytest.raises(JournalError):
         opens(path)
     assert [name.name for name in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_is_no_regular_file_or_has_other_names_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(JournalError, match="is no regular file: name another one"):
+        opens(tmp_path / "fifo")
+    assert (tmp_path / "fifo").is_fifo()
+    closed(tmp_path / "j.db", 1)
+    os.link(tmp_path / "j.db", tmp_path / "other.db")
+    for name in ("j.db", "other.db"):
+        with pytest.raises(JournalError, match="has other names, by which others might write to it"):
+            opens(tmp_path / name)
+
+
+def test_who_reads_its_own_journal_keeps_its_locks(tmp_path: Path) -> None:
+    """Found: to close any descriptor of a file drops the locks of SQLite on it, and a stranger deletes the log."""
+    path = tmp_path / "j.db"
+    stranger = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM event'); c.close()"
+    )
+
+    async def program(journal: SqliteJournal, points: Points) -> None:
+        await make_calls(journal, 1)
+        assert len(list_conversations(path)) == 1
+        with pytest.raises(JournalBusyError):
+            await trio.to_thread.run_sync(opens, path)
+        subprocess.run([sys.executable, "-c", stranger, path], check=True)  # noqa: ASYNC221
+        await make_calls(journal, 1, first=1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert killed_at(0, path, program)
+    opens(path)
+    assert list_conversations(path)[0].calls == 2
+
+
+def test_a_text_that_is_damaged_is_passed_over_by_a_salvage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    closed(tmp_path / "j.db", 3)
+    data = (tmp_path / "j.db").read_bytes()
+    at = data.index(b'"text":"xxx') + 10
+    (tmp_path / "j.db").write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    with pytest.raises(JournalDamagedError, match="is damaged"):
+        opens(tmp_path / "j.db")
+    assert main(["export", str(tmp_path / "j.db"), "--salvage"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 1 + 8 + 1
+    assert "is damaged" in lines[-1]["damage"][0]
 
 
 def test_a_lock_that_cannot_be_written_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from trio_tools.journal._database import real
 from trio_tools.journal._export import export
 from trio_tools.journal._failures import JournalError
 from trio_tools.journal._journal import open_journal
@@ -63,6 +64,8 @@ def _show(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _timeline(options: argparse.Namespace) -> Iterable[str]:
+    if real(options.out) in {real(f"{options.file}{end}") for end in ("", "-wal", "-shm", ".lock")}:
+        raise JournalError(f"{options.out} belongs to the journal: name another file")
     draw = trace_events if options.out.endswith(".json") else page
     Path(options.out).write_text(draw(options.conversation, events_of(options.file, options.conversation)), "utf-8")
     return [options.out]

@@ -25,9 +25,10 @@ from trio_tools._results import (
     ToolResult,
     ToolSuccess,
 )
+from trio_tools._text import is_well_formed
 from trio_tools._tool import ToolDefinition
 from trio_tools._unwinding import as_one, unwind
-from trio_tools.journal._codec import encoded
+from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._failures import ConflictError, JournalFailedError
 from trio_tools.journal._format import SELECT_CALL, Row, canonical, events, row
 from trio_tools.journal._recovery import History, histories
@@ -68,6 +69,10 @@ class Conversation:
 
         A checkpoint. Raises nothing but what cancels, or interrupts, a tool's ``reconcile``.
         """
+        sound = [asked for asked in calls if is_well_formed(asked.request.id)]
+        if len(sound) < len(calls):
+            begun = iter(await self.begin(sound) if sound else ())
+            return [next(begun) if asked in sound else _refused(ValueError("its id is no text")) for asked in calls]
         entries = [_Entry(self._home, self.id, asked) for asked in calls]
         try:
             try:
@@ -82,8 +87,13 @@ class Conversation:
         try:
             await self._home.writer.insert(entry.beginning())
         except ConflictError:
+            pass
+        else:
+            return Opening(entry)
+        try:
             return await self._known(entry)
-        return Opening(entry)
+        except ConflictError:  # somebody else has been quicker to make it once more
+            return _duplicate(f"the call {entry.call_id!r} of this conversation is being made already")
 
     async def _known(self, entry: _Entry) -> Opening:
         """There is such a call."""
@@ -211,6 +221,7 @@ class _Entry:
     async def record(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
         """An outcome of this run."""
         told = {**data, "result": self._redacted("result", encoded(result))}
+        _must_be_a_result(told["result"])
         await self._home.writer.insert([self._row(kind, self._run, told)])
 
     async def _tell(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
@@ -230,6 +241,13 @@ class _Entry:
 
     def _row(self, kind: str, number: int, data: object) -> Row:
         return row(self._conversation, self.call_id, kind, number, self._home.epoch, data)
+
+
+def _must_be_a_result(data: Any) -> None:
+    try:
+        decoded(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TypeError(f"redact must keep the form of a result, and change texts in it only: {error!r}") from error
 
 
 def _plain(request: ToolCall) -> object:

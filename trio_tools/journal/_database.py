@@ -13,7 +13,7 @@ from typing import Any
 
 from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
-from trio_tools.journal._lock import high_water_of
+from trio_tools.journal._lock import high_water_of, is_held_here
 
 __all__ = ["all_events", "connected", "damage", "meta", "reading", "real", "refuse_strangers", "told"]
 
@@ -32,6 +32,7 @@ def connected(path: Path) -> sqlite3.Connection:
         _make(path)
     _must_be_ours(path)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.text_factory = _text
     try:
         _configure(connection, path)
         _must_be_whole(connection, path)
@@ -57,8 +58,10 @@ def refuse_strangers(path: Path) -> None:
         JournalError: If it is a directory, or another program's.
         JournalDamagedError: If it is no SQLite file.
     """
-    if path.is_dir() or (path.exists() and path.stat().st_size):
-        _must_be_ours(path)
+    if path.exists():
+        _must_be_there(path)
+        if path.stat().st_size:
+            _must_be_ours(path)
 
 
 @contextmanager
@@ -124,7 +127,13 @@ def _read_only(path: Path) -> sqlite3.Connection:
         if log.exists() and log.stat().st_size:
             raise
         connection = sqlite3.connect(f"{quoted}?immutable=1", uri=True, isolation_level=None)
+    connection.text_factory = _text
     return connection
+
+
+def _text(written: bytes) -> str:
+    """Text that is damaged too, as its checksum tells of that."""
+    return written.decode(errors="surrogateescape")
 
 
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
@@ -185,11 +194,17 @@ def _must_be_there(path: Path) -> None:
         raise JournalError(f"{path} is a directory: name a file in it")
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
+    if not path.is_file():
+        raise JournalError(f"{path} is no regular file: name another one")
+    if path.stat().st_nlink > 1:
+        raise JournalError(f"{path} has other names, by which others might write to it: copy it, and use the copy")
 
 
 def _must_be_ours(path: Path) -> int:
     """The version of its format."""
     _must_be_there(path)
+    if is_held_here(path):  # to close a file drops all locks that this process has on it, those of SQLite too
+        return VERSION
     try:
         with path.open("rb") as file:
             head = file.read(100)

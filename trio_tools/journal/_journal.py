@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import trio
 
 from trio_tools._recording import Recorder
+from trio_tools._text import is_well_formed
 from trio_tools.journal._conversation import Conversation, Home
 from trio_tools.journal._database import all_events, connected, meta, real, refuse_strangers, told
 from trio_tools.journal._failures import JournalFailedError
@@ -61,8 +63,8 @@ class SqliteJournal:
         """
         if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
             raise TypeError(f"a conversation is named by a str, not {id!r}")
-        if not id or "\0" in id:
-            raise ValueError(f"a conversation needs a name without NUL characters, not {id!r}")
+        if not id or "\0" in id or not is_well_formed(id):
+            raise ValueError(f"a conversation needs a name without NUL characters and lone surrogates, not {id!r}")
         return Conversation(id, self._home)
 
     async def prune(self, conversation: str) -> int:
@@ -94,7 +96,8 @@ async def open_journal(
         path: The file. Beside it are made ``<path>.lock``, and while it is open ``<path>-wal`` and ``<path>-shm``. Keep
             it on a local disk. Its mode is 0600.
         redact: Called with ``"arguments"`` or ``"result"`` and the plain JSON of it before anything is written; what it
-            returns is written instead. Replays give back what was written. If it raises, the call is not made.
+            returns is written instead, and of a result has the form of one. Replays give back what was written. If it
+            raises for arguments, the calls of the commit are not made; for a result, that is not recorded, loudly.
         patience: Seconds, > 0, that a write may take before the journal counts as failed.
 
     Raises:
@@ -104,7 +107,7 @@ async def open_journal(
         ValueError, TypeError: If an argument is not what it should be.
     """
     file = real(path)
-    if redact is not None and not callable(redact):
+    if redact is not None and (not callable(redact) or inspect.iscoroutinefunction(redact)):
         raise TypeError(f"redact takes a function of a kind and JSON, not {redact!r}")
     if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"patience must be a positive number of seconds, not {patience!r}")

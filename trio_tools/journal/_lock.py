@@ -36,6 +36,7 @@ class Lock:
     """
 
     def __init__(self, journal: Path) -> None:
+        self.journal: Path = journal
         path = _beside(journal)
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -59,6 +60,11 @@ class Lock:
         self._held = True
         _held.add(self)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it has not been released."""
+        return self._held
+
     def note(self, seq: int) -> None:
         """All up to ``seq`` is on disk."""
         os.pwrite(self._descriptor, _MARK.pack(seq, _crc(seq)), 0)
@@ -68,6 +74,11 @@ class Lock:
         if self._held:
             self._held = False
             os.close(self._descriptor)
+
+
+def is_held_here(journal: Path) -> bool:
+    """Whether this process owns the journal."""
+    return any(lock.journal == journal and lock.is_held for lock in list(_held))
 
 
 def high_water_of(journal: Path) -> int:

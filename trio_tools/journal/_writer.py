@@ -50,6 +50,7 @@ class Writer:
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
         self._over = trio.Event()
+        self._closed = False
         self.failure: JournalFailedError | None = None
         threading.Thread(target=self._serve, name="trio_tools: writes a journal", daemon=True).start()
 
@@ -81,6 +82,7 @@ class Writer:
 
     async def aclose(self) -> None:
         """Write what waits, and close the connection. A checkpoint that is shielded."""
+        self._closed = True
         self._queue.put(None)
         await self._in_time(self._over)
 
@@ -105,6 +107,8 @@ class Writer:
     def _put(self, request: _Request) -> None:
         if self.failure is not None:
             raise JournalFailedError(str(self.failure))
+        if self._closed:
+            raise JournalFailedError("the journal is closed: make calls within its block")
         self._queue.put(request)
 
     def _failed(self, reason: str) -> None:
@@ -168,7 +172,7 @@ class Writer:
                     return False
                 connection.execute("COMMIT")
                 self._note(cursors[-1].lastrowid or 0)
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:
                 # A sync that failed cannot be repeated: the system may have dropped what it could not write.
                 self._failed(f"{type(error).__name__}: {error}")
                 with suppress(sqlite3.Error):
