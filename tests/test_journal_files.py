@@ -457,3 +457,9 @@ def test_a_file_system_that_cannot_do_it_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sqlite3, "connect", in_memory)
     with pytest.raises(JournalError, match="SQLite does not keep to journal_mode = wal here, but has memory"):
         opens(tmp_path / "j.db")
+
+
+def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "j.db").touch()
+    closed(tmp_path / "j.db", 1)
+    assert list_conversations(tmp_path / "j.db")[0].calls == 1
