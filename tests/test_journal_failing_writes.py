@@ -24,24 +24,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 import trio
+from acting import call_of, registry, text_of
 
 from trio_tools import (
     JOURNAL_FAILED,
     TOOL_ABORTED_BEFORE_DISPATCH,
-    Allow,
-    BeforeDecision,
-    ToolCall,
-    ToolExecution,
-    ToolFailure,
-    ToolRegistry,
-    ToolResult,
     run_batch,
-    tool,
 )
 from trio_tools.journal import JournalError, SqliteJournal, open_journal
 
@@ -118,31 +110,6 @@ TRUNCATES(ftruncate64, off64_t)
 
 
 # ---- the program -----------------------------------------------------------------------------------------------------
-
-
-def call_of(name: str) -> ToolCall:
-    return ToolCall(id=name, name="act", arguments={"name": name})
-
-
-def text_of(result: ToolResult) -> str:
-    return str(result.error.code) if isinstance(result, ToolFailure) else str(result.value)
-
-
-def registry(journal: SqliteJournal, conversation: str, act: Callable[[str], None]) -> ToolRegistry:
-    """In conversation ``b`` a policy is asked, so that the mark has a commit of its own."""
-
-    @tool(name="act")
-    async def body(name: str) -> str:
-        act(name)
-        return f"did {name}"
-
-    async def allow(execution: ToolExecution, call_next: Callable[[], Any]) -> BeforeDecision:
-        return Allow()
-
-    made = ToolRegistry([body], journal=journal.conversation(conversation))
-    if conversation == "b":
-        made.before(allow)
-    return made
 
 
 async def make_all(journal: SqliteJournal, act: Callable[[str], None], told: dict[str, list[str]]) -> None:

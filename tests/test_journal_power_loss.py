@@ -21,22 +21,16 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from acting import Act, call_of, registry, text_of
 from power_loss import Happened, Image, Step, cuts, traced, why_not
 
 from trio_tools import (
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
-    Allow,
-    BeforeDecision,
-    ToolCall,
-    ToolExecution,
-    ToolFailure,
     ToolRegistry,
-    ToolResult,
     run_batch,
-    tool,
 )
-from trio_tools.journal import JournalError, SqliteJournal, _database, _lock, open_journal
+from trio_tools.journal import JournalError, _database, _lock, open_journal
 
 pytestmark = pytest.mark.skipif((reason := why_not() or "") != "", reason=reason)
 
@@ -46,35 +40,6 @@ LOTS = 2  # disks by lot for each moment
 
 
 # ---- the program -----------------------------------------------------------------------------------------------------
-
-Act = Callable[[str], Any]
-
-
-def call_of(name: str) -> ToolCall:
-    return ToolCall(id=name, name="act", arguments={"name": name})
-
-
-def registry(journal: SqliteJournal, conversation: str, act: Act) -> ToolRegistry:
-    """In conversation ``b`` a policy is asked, so that the mark has a commit of its own."""
-
-    @tool(name="act")
-    async def body(name: str) -> str:
-        await trio.lowlevel.checkpoint()
-        act(name)
-        await trio.lowlevel.checkpoint()
-        return f"did {name}"
-
-    async def allow(execution: ToolExecution, call_next: Callable[[], Any]) -> BeforeDecision:
-        return Allow()
-
-    made = ToolRegistry([body], journal=journal.conversation(conversation))
-    if conversation == "b":
-        made.before(allow)
-    return made
-
-
-def text_of(result: ToolResult) -> str:
-    return str(result.error.code) if isinstance(result, ToolFailure) else str(result.value)
 
 
 def program(disk: str, effects: str, told: str, mutant: str) -> None:

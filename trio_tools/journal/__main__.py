@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from trio_tools.journal._database import real
+from trio_tools.journal._database import must_be_there, real
 from trio_tools.journal._export import export
 from trio_tools.journal._failures import JournalError
 from trio_tools.journal._journal import open_journal
@@ -72,8 +72,7 @@ def _timeline(options: argparse.Namespace) -> Iterable[str]:
 
 
 def _recover(options: argparse.Namespace) -> Iterable[str]:
-    if not Path(options.file).exists():
-        raise JournalError(f"there is no journal {options.file}")
+    must_be_there(Path(options.file))
 
     async def recover() -> list[str]:
         async with open_journal(options.file) as journal:

@@ -72,7 +72,8 @@ class Conversation:
         sound = [asked for asked in calls if is_well_formed(asked.request.id)]
         if len(sound) < len(calls):
             begun = iter(await self.begin(sound) if sound else ())
-            return [next(begun) if asked in sound else _refused(ValueError("its id is no text")) for asked in calls]
+            refused = _refused(ValueError("its id is no text"))
+            return [next(begun) if is_well_formed(asked.request.id) else refused for asked in calls]
         entries = [_Entry(self._home, self.id, asked) for asked in calls]
         try:
             try:

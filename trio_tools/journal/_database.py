@@ -15,7 +15,7 @@ from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
 from trio_tools.journal._lock import high_water_of, is_held_here
 
-__all__ = ["all_events", "connected", "damage", "meta", "reading", "real", "refuse_strangers", "told"]
+__all__ = ["all_events", "connected", "damage", "meta", "must_be_there", "reading", "real", "refuse_strangers", "told"]
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -26,6 +26,7 @@ def connected(path: Path) -> sqlite3.Connection:
     Raises:
         JournalError: If the place or the format is wrong.
         JournalDamagedError: If it is not whole.
+        sqlite3.Error, OSError: What else goes wrong, to be :func:`told`.
     """
     if not path.exists() or path.stat().st_size == 0:
         _must_be_meant_to_be_new(path)
@@ -37,9 +38,6 @@ def connected(path: Path) -> sqlite3.Connection:
         _configure(connection, path)
         _must_be_whole(connection, path)
         _migrate(connection)
-    except sqlite3.Error as error:
-        connection.close()
-        raise told(path, error) from error
     except BaseException:
         connection.close()
         raise
@@ -59,9 +57,9 @@ def refuse_strangers(path: Path) -> None:
         JournalDamagedError: If it is no SQLite file.
     """
     if path.exists():
-        _must_be_there(path)
+        must_be_there(path)
         if path.stat().st_size:
-            _must_be_ours(path)
+            _version_of(path)
 
 
 @contextmanager
@@ -77,8 +75,8 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
         JournalDamagedError: If it is not whole.
     """
     path = real(path)
-    _must_be_there(path)
-    if not salvage and _must_be_ours(path) < VERSION:
+    must_be_there(path)
+    if not salvage and _version_of(path) < VERSION:
         raise JournalError(f"{path} has an older version of the format: open it once, as recover does")
     try:
         with closing(_read_only(path)) as connection:
@@ -162,8 +160,6 @@ def _make(path: Path) -> None:
             _create(connection)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # of an error in closing, nobody is told
         os.fsync(descriptor)
-    except sqlite3.Error as error:
-        raise told(path, error) from error
     finally:
         os.close(descriptor)
     os.replace(unfinished, path)
@@ -189,7 +185,12 @@ def _must_be_meant_to_be_new(path: Path) -> None:
         )
 
 
-def _must_be_there(path: Path) -> None:
+def must_be_there(path: Path) -> None:
+    """See whether a path may be that of a journal that is there.
+
+    Raises:
+        JournalError: If not.
+    """
     if path.is_dir():
         raise JournalError(f"{path} is a directory: name a file in it")
     if not path.exists():
@@ -200,11 +201,15 @@ def _must_be_there(path: Path) -> None:
         raise JournalError(f"{path} has other names, by which others might write to it: copy it, and use the copy")
 
 
+def _version_of(path: Path) -> int:
+    """That of its format, whoever has it open."""
+    # To close a file drops all locks that this process has on it, those of SQLite too: leave what is open here alone.
+    return VERSION if is_held_here(path) else _must_be_ours(path)
+
+
 def _must_be_ours(path: Path) -> int:
-    """The version of its format."""
-    _must_be_there(path)
-    if is_held_here(path):  # to close a file drops all locks that this process has on it, those of SQLite too
-        return VERSION
+    """The version of its format. Nobody in this process may have it open."""
+    must_be_there(path)
     try:
         with path.open("rb") as file:
             head = file.read(100)

@@ -6,7 +6,7 @@ import inspect
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -124,10 +124,12 @@ async def open_journal(
 
 def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
     refuse_strangers(path)
-    lock = Lock(path)
-    try:
-        connection = connected(path)
+    with ExitStack() as undo:
+        lock = Lock(path)
+        undo.callback(lock.release)
         try:
+            connection = connected(path)
+            undo.callback(connection.close)
             journal_id, epoch = meta(connection, "journal_id"), int(meta(connection, "epoch")) + 1
             rows, recovered = recovery(all_events(connection), epoch)
             connection.execute("BEGIN IMMEDIATE")
@@ -138,15 +140,9 @@ def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[Re
                 ((last,),) = connection.execute("SELECT max(seq) FROM event").fetchall()
                 lock.note(last)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except BaseException:
-            connection.close()
-            raise
-    except (sqlite3.Error, OSError) as error:
-        lock.release()
-        raise told(path, error) from error
-    except BaseException:
-        lock.release()
-        raise
+        except (sqlite3.Error, OSError) as error:
+            raise told(path, error) from error
+        undo.pop_all()
     return lock, connection, journal_id, epoch, recovered
 
 

@@ -36,13 +36,12 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
         left = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown & _LEFT]
         if unknown & _LEFT == {one.rule for one in left}:  # pragma: no branch - likewise
             return attrs.evolve(point, breaches=(*kept, *slow, *left))
-    return _seen(point, watch, unknown)  # pragma: no cover - likewise
+    return _seen(point, watch)  # pragma: no cover - likewise
 
 
-def _seen(point: CancelPoint, watch: LineWatch, unknown: set[Rule]) -> CancelPoint:
+def _seen(point: CancelPoint, watch: LineWatch) -> CancelPoint:
     """The point, if its run could not be made again, with lines of another run."""
-    found = [_with_line(one, watch, watch.only_line) if one.rule in unknown else one for one in point.breaches]
-    return attrs.evolve(point, breaches=tuple(found))
+    return attrs.evolve(point, breaches=tuple(_with_line(one, watch, watch.only_line) for one in point.breaches))
 
 
 async def _timed_again(runs: Runs, point: CancelPoint) -> CancelPoint:

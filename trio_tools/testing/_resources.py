@@ -83,9 +83,8 @@ class Marked:
     def held(self) -> Iterator[Held]:
         """Those that there are."""
         pids = started_after(self._since) if is_available() else []
-        if pids:
-            pids = (pid for pid in census(pids).with_mark(self._mark) if not _HELPERS.search(_command(pid)))
-            yield from (Held("process", pid, described(pid)) for pid in pids)
+        for pid in census(pids).with_mark(self._mark) if pids else ():
+            yield from _process(pid)
 
 
 def family(pid: int) -> tuple[int, ...]:
@@ -170,7 +169,7 @@ def ended(left: Held, patience: float) -> bool:
             return not thread.is_alive()
         case (int(number), int(), int()):
             until = time.monotonic() + patience
-            while (is_open := _key(number) == left.key) and time.monotonic() < until:
+            while (is_open := _is_open(number, left.key)) and time.monotonic() < until:
                 time.sleep(patience / 64)
             return not is_open
         case _:
@@ -183,21 +182,22 @@ def _descriptors(known: Mapping[Hashable, Held]) -> Iterator[Held]:
     except OSError:
         return
     for name in names:
-        try:
+        with suppress(OSError):  # that of the listing itself
             status = os.fstat(int(name))
-            key = int(name), status.st_dev, status.st_ino
+            key = _key(int(name), status)
             kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
             yield known.get(key) or Held(kind, key, _target(name))
-        except OSError:  # that of the listing itself
-            continue
 
 
-def _key(number: int) -> tuple[int, int, int] | None:
-    try:
-        status = os.fstat(number)
-    except OSError:
-        return None
+def _key(number: int, status: os.stat_result) -> tuple[int, int, int]:
     return number, status.st_dev, status.st_ino
+
+
+def _is_open(number: int, key: Hashable) -> bool:
+    try:
+        return _key(number, os.fstat(number)) == key
+    except OSError:
+        return False
 
 
 def _target(descriptor: str) -> str:
@@ -206,9 +206,15 @@ def _target(descriptor: str) -> str:
 
 def _processes(parent: int) -> Iterator[Held]:
     for child in _children(parent):
-        if not _HELPERS.search(_command(child)):
-            yield Held("process", child, described(child))
+        for one in _process(child):
+            yield one
             yield from _processes(child)
+
+
+def _process(pid: int) -> Iterator[Held]:
+    """That one, unless it is a helper of the standard library's."""
+    if not _HELPERS.search(_command(pid)):
+        yield Held("process", pid, described(pid))
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -189,7 +189,6 @@ _RULES: dict[str, Rule] = {
     "process": "process-left",
 }
 
-
 _WORDS: dict[str, Rule] = {
     "socket": "socket-left",
     "process": "process-left",

@@ -18,7 +18,6 @@ import trio
 
 __all__ = [
     "Source",
-    "calls_something",
     "innermost",
     "is_library",
     "line_of",
@@ -65,13 +64,6 @@ def innermost(frames: Sequence[str]) -> str | None:
     """The last one, of lines as :func:`location` names them, that belongs to no library; or the last one of all."""
     others = [one for one in frames if not is_library(one)]
     return next(reversed(others or frames), None)
-
-
-@functools.cache
-def calls_something(where: str) -> bool:
-    """Whether a line, as :func:`location` names it, may have opened or begun something."""
-    filename, _, line = where.rpartition(" in ")[0].rpartition(":")
-    return int(line) in source_of(filename).calling
 
 
 @functools.cache

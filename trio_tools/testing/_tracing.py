@@ -15,11 +15,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from trio_tools.testing._report import Breach
 from trio_tools.testing._resources import Held, Marked, family, held
-from trio_tools.testing._source import calls_something, location, source_of, waits
+from trio_tools.testing._source import location, source_of, waits
 
 __all__ = ["Injector", "LineWatch", "Stopper", "Trace", "one_after_the_other", "traced"]
 
@@ -71,6 +71,14 @@ def traced(trace: Trace | None) -> Generator[None]:
             sys.settrace(before)
 
 
+class _Passed(NamedTuple):
+    """A line that the author's code has come to."""
+
+    where: str
+    calls_something: bool  # so that it may open, or begin, something
+    since: float
+
+
 class LineWatch:
     """Notes behind which line each thing was first held, and behind which the most time passed.
 
@@ -111,14 +119,15 @@ class LineWatch:
         self._looks = _LOOKS
         self._took: defaultdict[str, float] = defaultdict(float)  # in this step, behind each line
         self._made: dict[str, str] = {}  # directories
-        self._last: tuple[str, float] | None = None
+        self._last: _Passed | None = None
         self._is_waiting = False
         self._longest = self._longest_wait = 0.0
 
     def opened_at(self, breach: Breach) -> str | None:
         """The line behind which that was first held of which a breach of this run speaks."""
         meant = [one for one in reversed(self._opened) if one.is_meant(breach.text)]
-        for one in sorted(meant, key=self._told.__contains__):  # of two that look alike, each is told
+        if meant:
+            one = min(meant, key=self._told.__contains__)  # of two that look alike, each is told
             self._told.add(one)
             return self._opened[one]
         return next((where for path, where in self._made.items() if path in breach.text), None)
@@ -130,30 +139,31 @@ class LineWatch:
 
     def _making(self, frame: FrameType, event: str, argument: Any) -> Trace:
         if event == "return" and isinstance(argument, str) and self._last is not None:
-            self._made[argument] = self._last[0]
+            self._made[argument] = self._last.where
         return self._making
 
     def _local(self, frame: FrameType, event: str, argument: Any) -> Trace:
         if event == "return" and self._patient:
             time.sleep(_NAMED)
         if self._last is not None:
-            self._passed(*self._last, has_waited=event == "call" and self._is_waiting)
+            self._passed(self._last, has_waited=event == "call" and self._is_waiting)
         is_waiting = event == "return" and waits(frame)
         if not (is_waiting and self._is_waiting):  # the innermost one waits, and the others for it
-            self._last = location(frame), self._clock()
+            calls_something = frame.f_lineno in source_of(frame.f_code.co_filename).calling
+            self._last = _Passed(location(frame), calls_something, self._clock())
         self._is_waiting = is_waiting
         return self._local
 
-    def _passed(self, where: str, since: float, *, has_waited: bool) -> None:
-        took = self._clock() - since
-        if has_waited and self.disturbed and took > self._longest_wait:
-            self._longest_wait, self.waited = took, where
-        elif not has_waited:
-            self._took[where] += took
+    def _passed(self, line: _Passed, *, has_waited: bool) -> None:
+        took = self._clock() - line.since
         if has_waited:
             self._end_step()
-        if self._looks > 0 and (has_waited or calls_something(where)):
-            self._look(where)
+            if self.disturbed and took > self._longest_wait:
+                self._longest_wait, self.waited = took, line.where
+        else:
+            self._took[line.where] += took
+        if self._looks > 0 and (has_waited or line.calls_something):
+            self._look(line.where)
 
     @property
     def computed(self) -> str | None:
