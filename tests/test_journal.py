@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import trio
 
 from trio_tools import (
     DUPLICATE_CALL,
+    INVALID_OUTPUT,
     JOURNAL_FAILED,
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
@@ -25,6 +27,7 @@ from trio_tools import (
     BeforeDecision,
     CancelCause,
     Context,
+    Effects,
     ImageContent,
     Reconciled,
     RecordedCall,
@@ -41,6 +44,7 @@ from trio_tools import (
     run_batch,
     tool,
 )
+from trio_tools._recording import Asked, Opening, Recorder
 from trio_tools.journal import (
     JournalFailedError,
     RecoveredCall,
@@ -54,6 +58,8 @@ from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._database import all_events, reading
 from trio_tools.journal._failures import ConflictError
 from trio_tools.journal._format import Event
+from trio_tools.journal._recovery import histories
+from trio_tools.journal._timeline import lanes
 from trio_tools.journal._writer import Writer
 from trio_tools.testing import GatedTool, RecordingObserver, ScriptedApprover
 
@@ -130,7 +136,7 @@ def crashed(path: Path, name: str, *kinds: str) -> None:
         (opening,) = await registry.begun([call(name)], course=True)
         assert opening.entry is not None
         if "dispatched" in kinds:
-            await opening.entry.dispatched()
+            await opening.entry.dispatched({"pay": pay, "look": look, "put": put}[name])
         if "ended" in kinds:
             await opening.entry.ended(ToolSuccess(value="paid", content="paid", body="finished"))
 
@@ -453,6 +459,112 @@ def test_an_outcome_that_nobody_had_judged_is_judged_when_it_is_asked_for(tmp_pa
     assert [kind for call_id, kind in kinds(tmp_path) if call_id == "c2"] == ["call", "dispatched", "ended", "result"]
 
 
+def test_an_outcome_that_nobody_has_judged_is_kept_however_often_the_owner_goes(tmp_path: Path) -> None:
+    crashed(tmp_path, "pay", "dispatched", "ended")
+
+    async def resumes(journal: SqliteJournal) -> ToolResult | None:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        (opening,) = await registry.begun([call()], course=True)
+        return opening.given
+
+    assert opened(tmp_path, resumes) == opened(tmp_path, resumes)
+    (result,) = executed(tmp_path, call())
+    assert isinstance(result, ToolSuccess)
+    assert result.value == "paid"
+    assert entered == []
+
+
+@pytest.mark.parametrize("wrong", [True, None, "happened", 3])
+def test_what_is_no_answer_of_a_reconcile_is_told_and_changes_nothing(
+    tmp_path: Path, wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    crashed(tmp_path, "pay", "dispatched")
+
+    async def reconcile(call: RecordedCall) -> Reconciled:
+        return wrong
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([tool(pay.function, reconcile=reconcile)], journal=journal.conversation("a"))
+        return await registry.execute(call(), scope=trio.CancelScope())
+
+    assert code(opened(tmp_path, main)) == TOOL_ABORTED
+    assert "reconcile must return a ToolResult, 'did-not-happen' or 'unknown', not" in caplog.text
+
+
+def test_an_outcome_that_is_found_out_is_held_against_the_output_contract(tmp_path: Path) -> None:
+    crashed(tmp_path, "pay", "dispatched")
+
+    async def reconcile(call: RecordedCall) -> Reconciled:
+        return ToolSuccess(value=17, content="17")
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([tool(pay.function, reconcile=reconcile)], journal=journal.conversation("a"))
+        return await registry.execute(call(), scope=trio.CancelScope())
+
+    result = opened(tmp_path, main)
+    assert (code(result), result.body) == (INVALID_OUTPUT, "finished")
+
+
+async def _of_nothing() -> Reconciled:
+    return "unknown"
+
+
+@pytest.mark.parametrize("wrong", ["unknown", _of_nothing])
+def test_what_is_no_reconcile_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"reconcile .*\(call\)"):
+        tool(pay.function, reconcile=wrong)
+
+
+# ---- a tool that takes the name of another one -----------------------------------------------------------------------
+
+
+class Late:
+    """A conversation in which something happens while the beginning of a call is written."""
+
+    def __init__(self, conversation: Recorder, happens: Callable[[], object]) -> None:
+        self._conversation = conversation
+        self._happens = happens
+
+    async def begin(self, calls: Sequence[Asked], /) -> Sequence[Opening]:
+        openings = await self._conversation.begin(calls)
+        self._happens()
+        return openings
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "again"),
+    [("read-only", "mutating", False), ("idempotent", "mutating", False), ("mutating", "read-only", True)],
+)
+def test_the_effects_are_those_of_the_tool_whose_body_is_entered(
+    tmp_path: Path, before: Effects, after: Effects, again: bool, gated: bool
+) -> None:
+    async def body(amount: int) -> str:
+        entered.append("body")
+        await trio.lowlevel.checkpoint()
+        return "done"
+
+    async def main(journal: SqliteJournal) -> None:
+        def swap() -> None:
+            one.close()
+            registry.register(tool(body, name="pay", effects=after))
+
+        registry = ToolRegistry(journal=Late(journal.conversation("a"), swap))
+        one = registry.register(tool(body, name="pay", effects=before))
+        if gated:
+            registry.guard(lambda execution: None)
+        await registry.execute(call(), scope=trio.CancelScope())
+
+    opened(tmp_path, main)
+    assert entered == ["body"]
+    up_to_the_mark = [event for event in recorded(tmp_path) if event.kind in ("call", "dispatched")]
+    ((_, history),) = histories(up_to_the_mark).items()
+    assert history.effects == after
+    marked = [(event.number, event.data) for event in up_to_the_mark if event.kind == "dispatched"]
+    assert marked == ([(1, {})] if not gated else []) + [(1 if gated else 2, {"effects": after})]
+    assert (history.effects != "mutating") == again
+
+
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
@@ -492,6 +604,81 @@ def test_calls_of_a_batch_that_never_start_have_results_too(tmp_path: Path) -> N
     results = {event.call: event.data for event in recorded(tmp_path) if event.kind == "result"}
     assert results["c2"]["result"]["error"]["code"] == TOOL_ABORTED_BEFORE_DISPATCH
     assert results["c2"]["by"] == "live"
+
+
+def test_an_interrupt_while_a_batch_begins_leaves_no_call_open(tmp_path: Path) -> None:
+    executed(tmp_path, call(id="c2"))
+
+    async def leaves_one_entered(journal: SqliteJournal) -> None:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        first, second = await registry.begun([call(id="c3"), call(id="c4")], course=True)
+        assert first.entry is not None
+        assert second.entry is not None
+        await first.entry.dispatched(pay)
+        await first.entry.ended(ToolSuccess(value="paid", content="paid", body="finished"))
+        await second.entry.dispatched(pay)
+
+    opened(tmp_path, leaves_one_entered)
+    entered.clear()
+
+    async def interrupts(call: RecordedCall) -> Reconciled:
+        raise KeyboardInterrupt
+
+    async def main(journal: SqliteJournal) -> list[ToolResult]:
+        conversation = journal.conversation("a")
+        registry = ToolRegistry([tool(pay.function, reconcile=interrupts)], journal=conversation)
+        with pytest.raises(KeyboardInterrupt):
+            await run_batch(registry, [call(id=f"c{n}") for n in (2, 3, 5, 4)], scope=trio.CancelScope())
+        registry = ToolRegistry([pay], journal=conversation)
+        calls = [call(id=f"c{n}") for n in (2, 3, 5, 4)]
+        return list((await run_batch(registry, calls, scope=trio.CancelScope())).results)
+
+    results = opened(tmp_path, main)
+    assert [one.value if isinstance(one, ToolSuccess) else code(one) for one in results] == [
+        "paid 3",
+        "paid",
+        "paid 3",
+        TOOL_ABORTED,
+    ]
+    assert entered == ["pay"]
+    given_up = next(event.data for event in recorded(tmp_path) if event.call == "c5" and event.kind == "result")
+    assert given_up["result"]["cause"] == {"source": "interrupt", "reason": "KeyboardInterrupt", "call_id": None}
+    assert [mark.kind for mark in lanes(recorded(tmp_path))[-1].marks] == ["cancel", "resumed", "success"]
+
+
+def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(tmp_path: Path) -> None:
+    executed(tmp_path, call(id="c2"))
+
+    async def main(journal: SqliteJournal) -> list[ToolResult]:
+        writer = writer_of(journal)
+        insert, count = writer.insert, 0
+
+        async def fails(rows: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == 3:
+                raise ValueError("what cannot be written")
+            await insert(rows)
+
+        writer.insert = fails
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        calls = [call(id=f"c{n}") for n in (1, 2, 3)]
+        first = await run_batch(registry, calls, scope=trio.CancelScope())
+        return [*first.results, await registry.execute(call(id="c1"), scope=trio.CancelScope())]
+
+    *refused, again = opened(tmp_path, main)
+    assert [code(one) for one in refused] == [JOURNAL_FAILED] * 3
+    assert again.is_error is False
+
+
+def test_patience_counts_for_a_stranger_who_holds_the_lock_of_sqlite(tmp_path: Path) -> None:
+    async def main(journal: SqliteJournal) -> int:
+        ((found,),) = await writer_of(journal).ask(lambda one: one.execute("PRAGMA busy_timeout").fetchall())
+        return found
+
+    assert opened(tmp_path, main) == 30_000
+    assert opened(tmp_path, main, patience=7.5) == 7_500
+    assert opened(tmp_path, main, patience=math.inf) == 1_000_000_000
 
 
 def test_an_id_is_not_made_twice_at_once(tmp_path: Path) -> None:

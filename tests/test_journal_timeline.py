@@ -199,6 +199,7 @@ def test_what_is_lost_or_redacted_leaves_the_rest() -> None:
     records.call(3, "c3", name="x")
     records.epoch = 2
     records.add(9, "c3", "dispatched", 1)
+    records.epoch = 3
     records.result(10, DONE, "c3", by="recovery")
     first, second, third = lanes(records.events)
     assert (first.tool, first.spans, marks(first)) == ("", (), [("crash", 0)])
@@ -244,7 +245,7 @@ def journal_with_a_crash(path: Path) -> list[Event]:
         calls = [ToolCall(id=name, name="pay", arguments={"amount": 2}) for name in ("never", "entered")]
         _, entered = await registry.begun(calls, course=True)
         assert entered.entry is not None
-        await entered.entry.dispatched()
+        await entered.entry.dispatched(pay)
 
     async def second(journal: SqliteJournal) -> None:
         registry = ToolRegistry([pay], journal=journal.conversation("a"))

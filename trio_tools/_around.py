@@ -79,7 +79,7 @@ class Onion:
         try:
             self.brief.tool.output.admit(success.value)
         except OutputError as error:
-            return invalid_output(self.brief, error, contexts=success.contexts, body=success.body)
+            return invalid_output(self.brief.request.name, error, contexts=success.contexts, body=success.body)
         return success
 
     async def _dispatch(self) -> ToolResult:

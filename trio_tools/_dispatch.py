@@ -132,7 +132,7 @@ class Dispatcher:
     async def _run_body(self, run: RunView | None) -> object:
         """Look, mark, call; then mark how it ended. Nothing is awaited between the look and the body's first step."""
         if self._brief.entry is not None:
-            await self._brief.entry.dispatched()
+            await self._brief.entry.dispatched(self._brief.tool)
             self._state.sighted = None  # that was before
         if self._state.stopped():
             return _NO_VALUE

@@ -33,16 +33,17 @@ def render_json(arguments: FrozenJson, value: FrozenJson) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def check_function(*takes: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
-    """A validator of attrs: a synchronous function that can be called with these arguments.
+def check_function(*takes: str, awaited: bool = False) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """A validator of attrs: a function that can be called with these arguments, and is not async unless ``awaited``.
 
     It raises ``TypeError`` if the value is none.
     """
 
     def check(_: object, attribute: attrs.Attribute[Any], function: object) -> None:
         name, call = attribute.name, f"({', '.join(takes)})"
-        if not callable(function) or inspect.iscoroutinefunction(function):
-            raise TypeError(f"{name} must be a function that is not async, of {call}, not {function!r}")
+        if not callable(function) or (inspect.iscoroutinefunction(function) and not awaited):
+            kind = "an async function" if awaited else "a function that is not async,"
+            raise TypeError(f"{name} must be {kind} of {call}, not {function!r}")
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):  # of some that are written in C, nobody knows

@@ -30,13 +30,13 @@ def produce(
             content = output.show(facts.arguments, frozen)
         meta = output.present(facts.arguments, frozen) if facts.request.parent is None else None
     except OutputError as error:
-        return invalid_output(facts, error, contexts=contexts, body=body)
+        return invalid_output(facts.request.name, error, contexts=contexts, body=body)
     return ToolSuccess(
         value=frozen, content=content, meta=meta, contexts=contexts, concludes_turn=concludes_turn, body=body
     )
 
 
-def invalid_output(facts: Facts, error: OutputError, *, contexts: tuple[Context, ...], body: BodyState) -> ToolFailure:
+def invalid_output(name: str, error: OutputError, *, contexts: tuple[Context, ...], body: BodyState) -> ToolFailure:
     """The failure of a body that finished, and whose value cannot be used."""
-    message = f'tool "{facts.request.name}" returned invalid output: {error}'
+    message = f'tool "{name}" returned invalid output: {error}'
     return ToolFailure.from_message(message, code=INVALID_OUTPUT, name="ToolOutputError", contexts=contexts, body=body)

@@ -30,8 +30,8 @@ class Entry(Protocol):
         """
         ...
 
-    async def dispatched(self) -> None:
-        """The body is about to be entered.
+    async def dispatched(self, tool: ToolDefinition, /) -> None:
+        """The body of ``tool`` is about to be entered; it may be another tool than was asked for, of the same name.
 
         Raises:
             ToolError: With the code ``JOURNAL_FAILED``: it must not be entered.

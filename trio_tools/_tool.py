@@ -116,7 +116,7 @@ class ToolDefinition:
     )
     effects: Effects = attrs.field(default="mutating", validator=_check_effects)
     reconcile: Callable[[RecordedCall], Awaitable[Reconciled]] | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.is_callable())
+        default=None, validator=attrs.validators.optional(check_function("call", awaited=True))
     )
     _schema: Schema = attrs.field(
         init=False, repr=False, eq=False, default=attrs.Factory(lambda self: Schema(self.parameters), takes_self=True)

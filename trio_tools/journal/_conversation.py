@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import attrs
 
-from trio_tools._effects import RecordedCall
+from trio_tools._effects import Reconciled, RecordedCall
 from trio_tools._json import NotJsonError, freeze, thaw
-from trio_tools._pipeline import interruptible
+from trio_tools._output import OutputError
+from trio_tools._pipeline import discard, interruptible
+from trio_tools._presentation import invalid_output
 from trio_tools._recording import Asked, Opening
 from trio_tools._request import Malformed, ToolCall
 from trio_tools._results import (
@@ -21,6 +23,7 @@ from trio_tools._results import (
     JOURNAL_FAILED,
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
+    CancelCause,
     ToolFailure,
     ToolResult,
     ToolSuccess,
@@ -30,7 +33,7 @@ from trio_tools._tool import ToolDefinition
 from trio_tools._unwinding import as_one, unwind
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._failures import ConflictError, JournalFailedError
-from trio_tools.journal._format import SELECT_CALL, Row, canonical, events, row
+from trio_tools.journal._format import SELECT_CALL, Event, Row, canonical, events, row
 from trio_tools.journal._recovery import History, histories
 from trio_tools.journal._writer import Writer
 
@@ -79,10 +82,21 @@ class Conversation:
             try:
                 await self._home.writer.insert([row for entry in entries for row in entry.beginning()])
             except ConflictError:
-                return [await self._begun(entry) for entry in entries]
+                return await self._begun_one_by_one(entries)
         except Exception as error:
             return [_refused(error)] * len(entries)
         return [Opening(entry) for entry in entries]
+
+    async def _begun_one_by_one(self, entries: Sequence[_Entry]) -> list[Opening]:
+        openings: list[Opening] = []
+        try:
+            for entry in entries:
+                openings.append(await self._begun(entry))  # noqa: PERF401 - what has begun must be known
+        except BaseException as error:  # an interrupt, or a journal that has failed
+            for entry in [opening.entry for opening in openings if isinstance(opening.entry, _Entry)]:
+                await entry.given_up(error)
+            raise
+        return openings
 
     async def _begun(self, entry: _Entry) -> Opening:
         try:
@@ -109,7 +123,7 @@ class Conversation:
         if written["by"] != "recovery":
             return Opening(given=result)
         if not written["judged"]:
-            await entry.resume(history)
+            await entry.resume(history, history.closed)
             return Opening(entry, given=result, given_by="work")
         return await self._recovered(entry, history, cast(ToolFailure, result))
 
@@ -123,7 +137,7 @@ class Conversation:
                 found = await self._reconciled(entry, tool)
                 if isinstance(found, ToolSuccess | ToolFailure):
                     await entry.resume(history)
-                    outcome = attrs.evolve(found, body="finished")
+                    outcome = _admitted(tool, found)
                     await entry.record("ended", {"by": "reconcile"}, outcome)
                     return Opening(entry, given=outcome, given_by="work")
                 again = found == "did-not-happen"
@@ -132,7 +146,7 @@ class Conversation:
             return Opening(entry)
         return Opening(given=result)
 
-    async def _reconciled(self, entry: _Entry, tool: ToolDefinition) -> object:
+    async def _reconciled(self, entry: _Entry, tool: ToolDefinition) -> Reconciled:
         reconcile = tool.reconcile
         if reconcile is None:  # pragma: no cover - it was asked
             return "unknown"
@@ -144,7 +158,8 @@ class Conversation:
             idempotency_key=entry.idempotency_key,
         )
         try:
-            return await interruptible(reconcile, call)
+            answer: object = await interruptible(reconcile, call)
+            return _must_be_an_answer(answer)
         except BaseException as error:  # a cancellation ends it, and leaves the call as it was
             unwound = unwind(error)
         if unwound.interrupts:
@@ -160,6 +175,7 @@ class _Entry:
     def __init__(self, home: Home, conversation: str, asked: Asked) -> None:
         self._home = home
         self._conversation = conversation
+        self._key = conversation, asked.request.id
         self.asked = asked
         self.call_id: str = asked.request.id
         self._run = 0
@@ -194,20 +210,35 @@ class _Entry:
             rows.append(self._row("dispatched", 1, {}))
         return rows
 
-    async def resume(self, history: History) -> None:
-        """It is made, or answered, once more."""
+    async def resume(self, history: History, outcome: Event | None = None) -> None:
+        """It is made once more; or answered, with an outcome that was recorded in a run before."""
         self._run, self._attempts, self._announced = history.run + 1, history.attempts, False
-        await self._home.writer.insert([self._row("resumed", self._run, {"effects": self.effects})])
+        rows = [self._row("resumed", self._run, {"effects": self.effects})]
+        if outcome is not None:
+            rows.append(self._row("ended", self._run, {"by": "recovery", "result": outcome.data["result"]}))
+        await self._home.writer.insert(rows)
+
+    async def given_up(self, error: BaseException) -> None:
+        """It has begun, and will not be made now: close it as recovery would. Raises nothing; a failure is logged."""
+        try:
+            history = await self._home.writer.ask(lambda connection: _history(connection, *self._key))
+            data = history.conclusion(CancelCause(source="interrupt", reason=type(error).__name__))
+            await self._home.writer.insert([self._row("result", self._run, data)])
+        except Exception:
+            _log.exception("call %r of conversation %r stays open until the journal is opened again", *self._key[::-1])
 
     async def approved(self) -> None:
         await self._home.writer.insert([self._row("approval", self._run, {})])
 
-    async def dispatched(self) -> None:
+    async def dispatched(self, tool: ToolDefinition, /) -> None:
         self._attempts += 1
-        if self._announced:
-            self._announced = False
+        announced, self._announced = self._announced, False
+        other = tool.effects != self.effects  # another tool has taken the name since the call began
+        if announced and not other:
             return
-        rows = [self._row("dispatched", self._attempts, {})]
+        self._attempts += announced
+        self.effects = tool.effects
+        rows = [self._row("dispatched", self._attempts, {"effects": self.effects} if other else {})]
         if self.effects == "read-only":
             self._home.writer.insert_soon(rows)
         else:
@@ -249,6 +280,23 @@ def _must_be_a_result(data: Any) -> None:
         decoded(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TypeError(f"redact must keep the form of a result, and change texts in it only: {error!r}") from error
+
+
+def _must_be_an_answer(answer: object) -> Reconciled:
+    if isinstance(answer, ToolSuccess | ToolFailure) or answer in ("did-not-happen", "unknown"):
+        return answer
+    discard(answer)
+    raise TypeError(f"reconcile must return a ToolResult, 'did-not-happen' or 'unknown', not {answer!r}")
+
+
+def _admitted(tool: ToolDefinition, found: ToolResult) -> ToolResult:
+    """An outcome that was found out is held against the output contract like any other."""
+    if isinstance(found, ToolSuccess):
+        try:
+            tool.output.admit(found.value)
+        except OutputError as error:
+            return invalid_output(tool.name, error, contexts=found.contexts, body="finished")
+    return attrs.evolve(found, body="finished")
 
 
 def _plain(request: ToolCall) -> object:

@@ -18,10 +18,13 @@ from trio_tools.journal._lock import high_water_of, is_held_here
 __all__ = ["all_events", "connected", "damage", "meta", "must_be_there", "reading", "real", "refuse_strangers", "told"]
 
 _MAGIC = b"SQLite format 3\0"
+_LONGEST = 1e6  # seconds; SQLite counts them in milliseconds of 32 bits
 
 
-def connected(path: Path) -> sqlite3.Connection:
+def connected(path: Path, patience: float) -> sqlite3.Connection:
     """A connection that writes; a new file if there is none. Call it with the lock held. Blocks.
+
+    ``patience``: seconds that it waits for a stranger who holds SQLite's own lock.
 
     Raises:
         JournalError: If the place or the format is wrong.
@@ -32,7 +35,7 @@ def connected(path: Path) -> sqlite3.Connection:
         _must_be_meant_to_be_new(path)
         _make(path)
     _must_be_ours(path)
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, min(patience, _LONGEST), isolation_level=None, check_same_thread=False)
     connection.text_factory = _text
     try:
         _configure(connection, path)

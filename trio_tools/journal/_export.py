@@ -2,8 +2,10 @@
 
 The first line tells the format, ``{"format": "trio_tools.journal", "version": 1}``; each further line is one record
 with the columns of :mod:`trio_tools.journal._format` but its checksum. ``data`` of a ``call``: ``name``, ``arguments``,
-``digest``, ``effects``, ``root``, ``agent``; of ``ended``: ``result`` and ``by`` (``live``, ``reconcile``); of
-``result``: ``result``, ``by`` (``live``, ``recovery``) and ``judged``; of ``resumed``: ``effects``.
+``digest``, ``effects``, ``root``, ``agent``; of ``dispatched``: ``effects``, if they are those of another tool, which
+has taken the name meanwhile; of ``ended``: ``result`` and ``by`` (``live``, ``reconcile``, ``recovery``: it was
+recorded in a run before); of ``result``: ``result``, ``by`` (``live``, ``recovery``) and ``judged``; of ``resumed``:
+``effects``.
 """
 
 from __future__ import annotations

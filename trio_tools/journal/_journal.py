@@ -111,7 +111,7 @@ async def open_journal(
         raise TypeError(f"redact takes a function of a kind and JSON, not {redact!r}")
     if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"patience must be a positive number of seconds, not {patience!r}")
-    lock, connection, journal_id, epoch, recovered = await trio.to_thread.run_sync(_opened, file)
+    lock, connection, journal_id, epoch, recovered = await trio.to_thread.run_sync(_opened, file, patience)
     writer = Writer(connection, lock.note, patience)
     try:
         yield SqliteJournal(file, journal_id, epoch, recovered, Home(writer, journal_id, epoch, redact))
@@ -122,13 +122,13 @@ async def open_journal(
             lock.release()
 
 
-def _opened(path: Path) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
+def _opened(path: Path, patience: float) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
     refuse_strangers(path)
     with ExitStack() as undo:
         lock = Lock(path)
         undo.callback(lock.release)
         try:
-            connection = connected(path)
+            connection = connected(path, patience)
             undo.callback(connection.close)
             journal_id, epoch = meta(connection, "journal_id"), int(meta(connection, "epoch")) + 1
             rows, recovered = recovery(all_events(connection), epoch)

@@ -69,6 +69,7 @@ class History:
                 self.outcome = self.closed = None
             case "dispatched":
                 self.attempts += 1
+                self.effects = event.data.get("effects", self.effects)
             case "ended":
                 self.outcome = event
             case "result":
@@ -81,11 +82,11 @@ class History:
         """What the call was answered with, in this run."""
         return None if self.closed is None else decoded(self.closed.data["result"])
 
-    def conclusion(self) -> dict[str, Any]:
-        """The result that is true of a call that has none, as data of its record."""
+    def conclusion(self, cause: CancelCause = _CRASH) -> dict[str, Any]:
+        """The result that is true of a call that has none and is not being made, as data of its record."""
         if self.outcome is not None:
             return {"by": "recovery", "judged": False, "result": self.outcome.data["result"]}
-        result = aborted("interrupted" if self.attempts else "not-started", _CRASH)
+        result = aborted("interrupted" if self.attempts else "not-started", cause)
         return {"by": "recovery", "judged": True, "result": encoded(result)}
 
 

@@ -177,7 +177,7 @@ class _Draft:
     def add(self, event: Event, at: float, last: Mapping[int, float]) -> None:
         """The next record; ``last`` has the time of the last one in each epoch."""
         if event.kind == "result":
-            self._result(event.data, at, last)
+            self._result(event, at, last)
             return
         self._end(at)
         self.epoch = event.epoch
@@ -210,14 +210,15 @@ class _Draft:
             marks=tuple(self.marks),
         )
 
-    def _result(self, data: Mapping[str, Any], at: float, last: Mapping[int, float]) -> None:
-        result = _mapping(data.get("result"))
+    def _result(self, event: Event, at: float, last: Mapping[int, float]) -> None:
+        data, result = event.data, _mapping(event.data.get("result"))
         error, cause = _mapping(result.get("error")), _mapping(result.get("cause"))
-        code, crashed = _text(error.get("code")), data.get("by") == "recovery"
+        code, given_up = _text(error.get("code")), data.get("by") == "recovery"
+        crashed = given_up and (event.epoch != self.epoch or self.stage is None)
         kind: MarkKind = "cancel" if code in _ABORTS else "failure" if result.get("is_error") else "success"
         if crashed:
             kind, at = "crash", last[self.epoch]
-        self.kept = crashed and not data.get("judged")
+        self.kept = given_up and not data.get("judged")
         self._end(at, cut=crashed)
         told = [_text(cause.get("source")), _text(cause.get("reason")), _text(cause.get("call_id"))]
         self._mark(
@@ -251,7 +252,8 @@ def timeline(events: Iterable[Event]) -> Timeline:
         set_back += event.wall < now
         at = max(event.wall, now)
         if last and event.epoch != epoch:
-            restarts.append(Restart(now, at, event.epoch, event.data.get("by") == "recovery"))
+            crashed = event.kind == "result" and event.data.get("by") == "recovery"
+            restarts.append(Restart(now, at, event.epoch, crashed))
         start = start if last else at
         now, epoch = at, event.epoch
         if event.call not in drafts:
