@@ -126,8 +126,10 @@ def held(before: Snapshot | None = None, marks: Marked | None = None) -> Snapsho
     processes = None if before is None else before.processes(last)
     if processes is None:
         processes = [*_processes(os.getpid()), *(() if marks is None else marks.held())]
-    descriptors = _descriptors({} if before is None else before.things)
-    return Snapshot({one.key: one for one in (*_tasks(), *_threads(), *descriptors, *processes)}, last)
+    known: Mapping[Hashable, Held] = {} if before is None else before.things
+    return Snapshot(
+        {one.key: one for one in (*_tasks(known), *_threads(known), *_descriptors(known), *processes)}, last
+    )
 
 
 def end_process(pid: int) -> None:
@@ -138,21 +140,21 @@ def end_process(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _tasks() -> Iterator[Held]:
+def _tasks(known: Mapping[Hashable, Held]) -> Iterator[Held]:
     root = trio.lowlevel.current_root_task()
     todo = [] if root is None else [root]
     while todo:
         task = todo.pop()
-        yield Held("task", task, f"task {task.name}")
+        yield known.get(task) or Held("task", task, f"task {task.name}")
         for nursery in task.child_nurseries:
             todo.extend(nursery.child_tasks)
 
 
-def _threads() -> Iterator[Held]:
+def _threads(known: Mapping[Hashable, Held]) -> Iterator[Held]:
     for thread in threading.enumerate():
         if _IDLE.match(thread.name):
             continue
-        yield Held("thread", thread, f"thread {thread.name}")
+        yield known.get(thread) or Held("thread", thread, f"thread {thread.name}")
 
 
 def ended(left: Held, patience: float) -> bool:
@@ -182,11 +184,12 @@ def _descriptors(known: Mapping[Hashable, Held]) -> Iterator[Held]:
     except OSError:
         return
     for name in names:
-        with suppress(OSError):  # that of the listing itself
+        try:
             status = os.fstat(int(name))
             key = _key(int(name), status)
-            kind: Literal["socket", "file"] = "socket" if stat.S_ISSOCK(status.st_mode) else "file"
-            yield known.get(key) or Held(kind, key, _target(name))
+            yield known.get(key) or Held("socket" if stat.S_ISSOCK(status.st_mode) else "file", key, _target(name))
+        except OSError:  # that of the listing itself
+            continue
 
 
 def _key(number: int, status: os.stat_result) -> tuple[int, int, int]:

@@ -45,7 +45,6 @@ class Runs:
     def __init__(self, scenario: Scenario, marks: Marked) -> None:
         self._scenario = scenario
         self.marks = marks
-        gc.collect()  # what others have left to the collector is not the tool's
         self._held = held(marks=marks)
         self._told: set[Held] = set()  # processes
         self._patience = _PATIENCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -102,6 +103,7 @@ def _one_at_a_time() -> Generator[Marked]:
 
 async def _swept(scenario: Scenario, marks: Marked) -> list[CancelPoint]:
     await Runs(attrs.evolve(scenario, check=None), marks).once(0)  # fills caches
+    gc.collect()  # what others have left to the collector is not the tool's
     runs = Runs(scenario, marks)
     undisturbed, _ = await runs.once(0)
     points = [await located(scenario, runs, undisturbed)]
