@@ -344,6 +344,7 @@ def test_a_key_is_the_same_behind_a_crash_and_another_one_elsewhere(tmp_path: Pa
     ("found", "expected", "bodies"),
     [
         (ToolSuccess(value="it was paid", content="it was paid", body="finished"), None, 0),
+        (ToolFailure.from_message("no money", code="E_MONEY"), "E_MONEY", 0),
         ("did-not-happen", None, 1),
         ("unknown", TOOL_ABORTED, 0),
         (LookupError("the bank is closed"), TOOL_ABORTED, 0),
@@ -646,7 +647,10 @@ def test_an_interrupt_while_a_batch_begins_leaves_no_call_open(tmp_path: Path) -
     assert [mark.kind for mark in lanes(recorded(tmp_path))[-1].marks] == ["cancel", "resumed", "success"]
 
 
-def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("may_be_closed", [True, False])
+def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, may_be_closed: bool
+) -> None:
     executed(tmp_path, call(id="c2"))
 
     async def main(journal: SqliteJournal) -> list[ToolResult]:
@@ -656,7 +660,7 @@ def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(tmp_path: P
         async def fails(rows: Any) -> None:
             nonlocal count
             count += 1
-            if count == 3:
+            if count == 3 or (count == 4 and not may_be_closed):
                 raise ValueError("what cannot be written")
             await insert(rows)
 
@@ -668,7 +672,8 @@ def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(tmp_path: P
 
     *refused, again = opened(tmp_path, main)
     assert [code(one) for one in refused] == [JOURNAL_FAILED] * 3
-    assert again.is_error is False
+    assert code(again) == (None if may_be_closed else DUPLICATE_CALL)
+    assert ("call 'c1' of conversation 'a' stays open" in caplog.text) is not may_be_closed
 
 
 def test_patience_counts_for_a_stranger_who_holds_the_lock_of_sqlite(tmp_path: Path) -> None:
@@ -694,6 +699,10 @@ def test_an_id_is_not_made_twice_at_once(tmp_path: Path) -> None:
             nursery.start_soon(first)
             await gated.entered.wait()
             second = await registry.execute(ToolCall(id="c1", name="gated"), scope=nursery.cancel_scope)
+            unnamed: list[tuple[Any, type[Exception]]] = [(5, TypeError), ("", ValueError), ("\ud800", ValueError)]
+            for wrong, error in unnamed:
+                with pytest.raises(error, match="a conversation"):
+                    await journal.prune(wrong)
             with pytest.raises(ValueError, match="prune it when they are answered"):
                 await journal.prune("a")
             gated.released.set()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,65 @@ def test_wrong_words_are_told_with_the_right_ones(words: list[str], capsys: pyte
         main(words)
     assert caught.value.code == 2
     assert "usage: python -m trio_tools.journal" in capsys.readouterr().err
+
+
+def as_process(*words: str | bytes, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "trio_tools.journal", *words]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False, env=env)
+
+
+def test_what_a_terminal_cannot_show_is_shown_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+
+    async def opened() -> None:
+        async with open_journal(path) as journal:
+            registry = ToolRegistry([note], journal=journal.conversation("caf\u00e9"))
+            await registry.execute(calls("one")[0], scope=trio.CancelScope())
+
+    trio.run(opened)
+    told = as_process("list", str(path), env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert rb"caf\xe9" in told.stdout
+    for words in (["show"], ["export", "--conversation"]):
+        told = as_process(words[0], str(path), *words[1:], b"caf\xe9")
+        assert told.returncode == 1
+        assert told.stderr.startswith(bytes(path))
+        assert b"has no conversation 'caf\\udce9'" in told.stderr
+    told = as_process("list", b"no\xe9")
+    assert (told.returncode, told.stderr.count(b"\n")) == (1, 1)
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    crashed(path)
+    receiving, sending = os.pipe()
+    os.close(receiving)
+    with os.fdopen(sending, "wb") as pipe:
+        command = [sys.executable, "-m", "trio_tools.journal", "export", str(path)]
+        told = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (told.returncode, told.stderr) == (1, b"")
+
+
+def test_within_a_program_it_writes_to_whatever_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    crashed(path)
+    with redirect_stdout(io.StringIO()) as seen:
+        assert main(["list", str(path)]) == 0
+    assert seen.getvalue().startswith("conversation")
+    receiving, sending = os.pipe()
+    os.close(receiving)
+    with os.fdopen(sending, "w") as pipe, redirect_stdout(pipe):
+        assert main(["list", str(path)]) == 1
+
+
+def test_an_export_of_no_conversation_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "j"
+    crashed(path)
+    status, lines, told = command(capsys, "export", str(path), "--conversation", "b")
+    assert (status, len(lines)) == (1, 1)
+    assert "has no conversation 'b': see those that it has with list" in told
+    for no_text in ("\udce9", "b"):
+        status, _, told = command(capsys, "show", str(path), no_text)
+        assert (status, "has no conversation" in told) == (1, True)
+    status, lines, told = command(capsys, "export", str(path), "--conversation", "b", "--salvage")
+    assert (status, json.loads(lines[-1]), told) == (0, {"damage": []}, "")

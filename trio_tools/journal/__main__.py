@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,9 +26,16 @@ def main(words: list[str] | None = None) -> int:
     """The command; its exit status is 1 if the journal cannot be read, and 2 if the words are wrong."""
     options = _parser().parse_args(words)
     act: Callable[[argparse.Namespace], Iterable[str]] = options.act
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # whatever a terminal can show
     try:
         for line in act(options):
             sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed in the end
+        return 1
     except (JournalError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

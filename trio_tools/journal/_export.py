@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trio_tools.journal._database import damage, reading
-from trio_tools.journal._failures import JournalDamagedError
+from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import SELECT, VERSION, canonical, events
 
 __all__ = ["export"]
@@ -31,11 +31,13 @@ def export(path: str | os.PathLike[str], conversation: str | None = None, *, sal
             call in it without a result counts as ``ABORTED``: its mark may be among what is lost.
 
     Raises:
-        JournalError: If there is no journal, or of another format.
+        JournalError: If there is no journal, or of another format; or, behind the first line, no such conversation in
+            it, unless ``salvage`` is given.
         JournalDamagedError: If it is not whole, unless ``salvage`` is given.
     """
     yield canonical({"format": "trio_tools.journal", "version": VERSION})
     wrong: list[str] = []
+    found = conversation is None
     try:
         with reading(Path(path), salvage=salvage) as connection:
             for row in connection.execute(SELECT):
@@ -47,11 +49,14 @@ def export(path: str | os.PathLike[str], conversation: str | None = None, *, sal
                     wrong.append(str(error))
                     continue
                 if conversation in (None, event.conversation):
+                    found = True
                     yield canonical(event._asdict())
             wrong += filter(None, [damage(connection, Path(path))])
     except JournalDamagedError as error:  # what is behind it cannot be read
         if not salvage:
             raise
         wrong.append(str(error))
+    if not (found or salvage):
+        raise JournalError(f"{path} has no conversation {conversation!r}: see those that it has with list")
     if salvage:
         yield canonical({"damage": wrong})

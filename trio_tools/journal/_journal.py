@@ -61,19 +61,18 @@ class SqliteJournal:
         Raises:
             TypeError, ValueError: If the id is no text, or empty.
         """
-        if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-            raise TypeError(f"a conversation is named by a str, not {id!r}")
-        if not id or "\0" in id or not is_well_formed(id):
-            raise ValueError(f"a conversation needs a name without NUL characters and lone surrogates, not {id!r}")
+        _must_be_a_name(id)
         return Conversation(id, self._home)
 
     async def prune(self, conversation: str) -> int:
         """Delete the records of a conversation; how many there were. A checkpoint that is shielded.
 
         Raises:
+            TypeError, ValueError: If it is no name of one.
             ValueError: If a call of it is being made: nothing is deleted then.
             JournalFailedError: If the journal has failed.
         """
+        _must_be_a_name(conversation)
         return await self._home.writer.ask(lambda connection: _pruned(connection, conversation))
 
 
@@ -122,12 +121,19 @@ async def open_journal(
             lock.release()
 
 
+def _must_be_a_name(id: object) -> None:
+    if not isinstance(id, str):
+        raise TypeError(f"a conversation is named by a str, not {id!r}")
+    if not id or "\0" in id or not is_well_formed(id):
+        raise ValueError(f"a conversation needs a name without NUL characters and lone surrogates, not {id!r}")
+
+
 def _opened(path: Path, patience: float) -> tuple[Lock, sqlite3.Connection, str, int, Sequence[RecoveredCall]]:
-    refuse_strangers(path)
     with ExitStack() as undo:
-        lock = Lock(path)
-        undo.callback(lock.release)
         try:
+            refuse_strangers(path)
+            lock = Lock(path)
+            undo.callback(lock.release)
             connection = connected(path, patience)
             undo.callback(connection.close)
             journal_id, epoch = meta(connection, "journal_id"), int(meta(connection, "epoch")) + 1

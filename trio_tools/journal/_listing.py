@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from trio_tools._columns import columns
+from trio_tools._text import is_well_formed
 from trio_tools.journal._database import reading
 from trio_tools.journal._failures import JournalError
 from trio_tools.journal._format import SELECT, SELECT_CONVERSATION, Event, events
@@ -61,8 +62,10 @@ def events_of(path: str | os.PathLike[str], conversation: str) -> list[Event]:
         JournalError: If there is no journal, or of another format, or no such conversation in it.
         JournalDamagedError: If it is not whole.
     """
+    found: list[Event] = []
     with reading(Path(path)) as connection:
-        found = list(events(connection.execute(SELECT_CONVERSATION, (conversation,))))
+        if is_well_formed(conversation):  # else it can have no such name
+            found = list(events(connection.execute(SELECT_CONVERSATION, (conversation,))))
     if not found:
         raise JournalError(f"{path} has no conversation {conversation!r}: see those that it has with list")
     return found
