@@ -12,9 +12,8 @@ from ._dispatch import Dispatcher, cause_of
 from ._errors import leaves
 from ._execution import DispatchView
 from ._lifecycle import Event, settle
-from ._output import OutputError
 from ._pipeline import Continuation, discard, interruptible
-from ._presentation import invalid_output
+from ._presentation import admitted
 from ._results import CancelCause, ToolFailure, ToolResult, ToolSuccess
 from ._watcher import look
 
@@ -75,12 +74,8 @@ class Onion:
         raise TypeError(f"a wrapper must return a ToolResult, such as that of call_next, not {answer!r}")
 
     def _admitted(self, success: ToolSuccess) -> ToolResult:
-        """A success that a wrapper made itself is held against the tool's output contract too."""
-        try:
-            self.brief.tool.output.admit(success.value)
-        except OutputError as error:
-            return invalid_output(self.brief.request.name, error, contexts=success.contexts, body=success.body)
-        return success
+        """A success that a wrapper made itself."""
+        return admitted(success, self.brief.tool.output, self.brief.request.name, body=success.body)
 
     async def _dispatch(self) -> ToolResult:
         state = self.state

@@ -13,9 +13,8 @@ import attrs
 
 from trio_tools._effects import Reconciled, RecordedCall
 from trio_tools._json import NotJsonError, freeze, thaw
-from trio_tools._output import OutputError
 from trio_tools._pipeline import discard, interruptible
-from trio_tools._presentation import invalid_output
+from trio_tools._presentation import admitted
 from trio_tools._recording import Asked, Opening
 from trio_tools._request import Malformed, ToolCall
 from trio_tools._results import (
@@ -137,7 +136,9 @@ class Conversation:
                 found = await self._reconciled(entry, tool)
                 if isinstance(found, ToolSuccess | ToolFailure):
                     await entry.resume(history)
-                    outcome = _admitted(tool, found)
+                    if isinstance(found, ToolSuccess):
+                        found = admitted(found, tool.output, tool.name, body="finished")
+                    outcome = attrs.evolve(found, body="finished")
                     await entry.record("ended", {"by": "reconcile"}, outcome)
                     return Opening(entry, given=outcome, given_by="work")
                 again = found == "did-not-happen"
@@ -287,16 +288,6 @@ def _must_be_an_answer(answer: object) -> Reconciled:
         return answer
     discard(answer)
     raise TypeError(f"reconcile must return a ToolResult, 'did-not-happen' or 'unknown', not {answer!r}")
-
-
-def _admitted(tool: ToolDefinition, found: ToolResult) -> ToolResult:
-    """An outcome that was found out is held against the output contract like any other."""
-    if isinstance(found, ToolSuccess):
-        try:
-            tool.output.admit(found.value)
-        except OutputError as error:
-            return invalid_output(tool.name, error, contexts=found.contexts, body="finished")
-    return attrs.evolve(found, body="finished")
 
 
 def _plain(request: ToolCall) -> object:
