@@ -220,7 +220,9 @@ class Dispatcher:
     def _disarm(self) -> None:
         """The body ended: if it was in time, what is left to do must not turn its outcome into a timeout."""
         if self._timeout is not None and self._state.now() < self._state.timeout:
-            self._timeout.deadline = self._state.timeout = math.inf
+            self._state.timeout = math.inf
+            if self.run is not None or self._brief.stages.around:  # else nobody waits, or looks, in that scope any more
+                self._timeout.deadline = math.inf
 
     def _outcome(self, run: RunView | None, value: object, unwound: Unwound, started: bool) -> ToolResult:
         candidate = self._candidate(run, value, unwound)
