@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -578,3 +580,36 @@ async def test_what_others_do_in_the_same_program_is_not_the_tools(nursery: trio
     for stream in kept:
         await stream.aclose()
     nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("frozen", [False, True])
+async def test_what_was_left_to_the_garbage_collector_before_is_not_the_tools(*, frozen: bool) -> None:
+    """Nor is it lost; and what a program has put by itself stays there."""
+    runs = 0
+
+    @tool
+    async def collects() -> None:
+        nonlocal runs
+        runs += 1
+        if runs > 1:  # the first run is not judged
+            gc.collect()
+        await trio.lowlevel.checkpoint()
+
+    gc.collect()
+    if frozen:
+        gc.freeze()
+    gc.disable()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            left: list[object] = [socket.socket()]
+            left.append(left)
+            del left
+            await assert_cancel_safe(collects, modes="cancel")
+            assert (gc.get_freeze_count() > 0) == frozen
+            gc.collect()
+        finally:
+            gc.enable()
+            gc.unfreeze()
+    assert [one.category for one in warned] == [ResourceWarning]

@@ -17,6 +17,8 @@ from trio_tools.testing._tracing import Injector, LineWatch, Stopper
 
 __all__ = ["REASON", "InjectedError", "Steps", "StoppedError", "TimedSteps"]
 
+_HOOKS = [name for name in dir(trio.abc.Instrument) if not name.startswith("_")]
+
 REASON = "cancelled by a sweep"
 """What a cancellation of the mode ``"cancel"`` carries."""
 
@@ -50,6 +52,10 @@ class Steps(trio.abc.Instrument):
         self._depth = len(self._home.child_nurseries)  # opened before: what runs in them is not ours
         self._disturbed_when = math.inf
         self.spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
+
+    def __dir__(self) -> list[str]:
+        """What Trio is to find: it tries all names each time that an instrument is added, and each run adds one."""
+        return _HOOKS
 
     def stop(self) -> None:
         """The scenario is over."""

@@ -109,13 +109,17 @@ class SwallowWatch:
 
     def _make_trace(self) -> Trace:
         """The global trace function. It is called for each call of anything, so it is as short as it can be."""
-        files, local, calling = self._files, self._local, self._calling
+        followed: dict[str, Trace | None] = {}  # by file; of those of _FOLLOWED, by function
+        calling = self._calling
 
         def trace(frame: FrameType, event: str, argument: Any) -> Trace | None:
             code = frame.f_code
             name = code.co_filename
+            if name in followed:
+                return followed[name]
             if name not in _FOLLOWED:
-                return local if name in files or not is_library(name) else None
+                followed[name] = self._local if self._is_authors(code) else None
+                return followed[name]
             if _calls_the_author(code):
                 self._called.add(frame)
                 return calling

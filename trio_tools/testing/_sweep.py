@@ -103,16 +103,30 @@ def _one_at_a_time() -> Generator[Marked]:
 
 async def _swept(scenario: Scenario, marks: Marked) -> list[CancelPoint]:
     await Runs(attrs.evolve(scenario, check=None), marks).once(0)  # fills caches
-    gc.collect()  # what others have left to the collector is not the tool's
-    runs = Runs(scenario, marks)
-    undisturbed, _ = await runs.once(0)
-    points = [await located(scenario, runs, undisturbed)]
-    while True:
-        await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
-        point, reached = await runs.once(len(points))
-        if not reached:
-            return [*points, *_left_behind(undisturbed, point)]
-        points.append(await located(scenario, runs, point))
+    with _garbage_put_by():
+        runs = Runs(scenario, marks)
+        undisturbed, _ = await runs.once(0)
+        points = [await located(scenario, runs, undisturbed)]
+        while True:
+            await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
+            point, reached = await runs.once(len(points))
+            if not reached:
+                return [*points, *_left_behind(undisturbed, point)]
+            points.append(await located(scenario, runs, point))
+
+
+@contextmanager
+def _garbage_put_by() -> Generator[None]:
+    """What was left to the garbage collector until now is not the tool's: keep it from being collected in the block."""
+    if gc.get_freeze_count():  # somebody else has put something by, and it is to stay there
+        gc.collect()
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _left_behind(first: CancelPoint, last: CancelPoint) -> Iterable[CancelPoint]:
