@@ -11,7 +11,7 @@ from trio_tools import ToolCall, ToolRegistry, ToolResult, tool
 from trio_tools.testing import cancel_everywhere
 
 STEPS = 200
-ROUNDS = 11
+ROUNDS = 25
 RUNS = 200  # of the floor in each round: as long as a sweep takes, as noise has it that what is short seems shorter
 
 
