@@ -28,7 +28,7 @@ process._arguments process._output process._census process._tree process._comman
 process.__init__
 journal._failures journal._codec journal._format journal._lock journal._writer journal._database journal._recovery
 journal._export journal._listing journal._timeline journal._timeline_template journal._timeline_page
-journal._conversation journal._journal journal.__init__ journal.__main__
+journal._entry journal._conversation journal._journal journal.__init__ journal.__main__
 testing._doubles testing._report testing._resources testing._source testing._tracing testing._swallowing
 testing._scenario testing._steps testing._run testing._locating
 testing._seeded testing._sweep testing.__init__

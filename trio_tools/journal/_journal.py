@@ -14,8 +14,9 @@ import trio
 
 from trio_tools._recording import Recorder
 from trio_tools._text import is_well_formed
-from trio_tools.journal._conversation import Conversation, Home
+from trio_tools.journal._conversation import Conversation
 from trio_tools.journal._database import all_events, connected, meta, real, refuse_strangers, told
+from trio_tools.journal._entry import Home
 from trio_tools.journal._failures import JournalFailedError
 from trio_tools.journal._format import INSERT
 from trio_tools.journal._lock import Lock
