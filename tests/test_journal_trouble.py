@@ -16,8 +16,11 @@ from journals import call, code, entered, executed, opened, pay, writer_of
 from trio_tools import (
     JOURNAL_FAILED,
     TOOL_ABORTED,
+    Accept,
+    AfterDecision,
     Allow,
     BeforeDecision,
+    CancelCause,
     ToolExecution,
     ToolFailure,
     ToolRegistry,
@@ -28,7 +31,6 @@ from trio_tools import (
 )
 from trio_tools.journal import (
     JournalFailedError,
-    RecoveredCall,
     SqliteJournal,
     _journal,
     _writer,
@@ -89,7 +91,7 @@ def test_a_result_that_cannot_be_recorded_is_given_back_and_told_of(
         return await registry.execute(call(name), scope=trio.CancelScope())
 
     assert isinstance(opened(tmp_path, main), ToolSuccess)
-    assert "is NOT recorded: after a crash it counts as ABORTED" in caplog.text
+    assert "is NOT recorded: asked for again, it counts as ABORTED" in caplog.text
     (again,) = executed(tmp_path, call(name))
     assert code(again) == (TOOL_ABORTED if name == "pay" else None)
 
@@ -219,27 +221,53 @@ def test_ids_that_cannot_be_written_concern_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [None, "***", {}, [], {"is_error": False}])
-def test_what_hides_the_form_of_a_result_is_told_and_keeps_nobody_from_opening(
+def test_what_hides_the_form_of_a_result_is_told_and_the_call_counts_as_aborted_from_now_on(
     form: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def program() -> None:
+    async def program() -> ToolResult:
         def hides(kind: str, data: Any) -> Any:
             return data if kind == "arguments" else form
 
         async with open_journal(tmp_path / "j.db", redact=hides) as journal:
             registry = ToolRegistry([pay], journal=journal.conversation("a"))
             assert isinstance(await registry.execute(call(), scope=trio.CancelScope()), ToolSuccess)
+            return await registry.execute(call(), scope=trio.CancelScope())
 
-    trio.run(program)
+    again = trio.run(program)
     assert "redact must keep the form of a result" in caplog.text
-    assert "is NOT recorded" in caplog.text
+    assert "the result of call 'c1' in conversation 'a' is NOT recorded" in caplog.text
+    assert isinstance(again, ToolFailure)
+    assert (again.error.code, again.body) == (TOOL_ABORTED, "interrupted")
+    assert again.cause == CancelCause(source="crash", reason="its result could not be recorded: TypeError")
+    assert executed(tmp_path, call()) == [again]
+    assert entered == ["pay"]
 
-    async def then() -> tuple[RecoveredCall, ...]:
-        async with open_journal(tmp_path / "j.db") as journal:
-            return journal.recovered
 
-    (left,) = trio.run(then)
-    assert isinstance(left.result, ToolFailure)
+def test_a_result_that_could_not_be_recorded_keeps_the_outcome_that_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And it is judged when it is asked for."""
+    told: list[str] = []
+
+    async def judge(execution: ToolExecution, result: ToolResult, call_next: object) -> AfterDecision:
+        return Accept()
+
+    async def main(journal: SqliteJournal) -> list[ToolResult]:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        registry.after(judge)
+        return [await registry.execute(call(), scope=trio.CancelScope()) for _ in range(2)]
+
+    def fails_once(kind: str, data: Any) -> Any:
+        told.append(kind)
+        if told == ["arguments", "result", "result"]:  # its outcome was recorded, and now its result is to be
+            raise RuntimeError("not today")
+        return data
+
+    first, second = opened(tmp_path, main, redact=fails_once)
+    assert isinstance(first, ToolSuccess)
+    assert second == first
+    assert entered == ["pay"]
+    assert "it counts as the outcome that was recorded" in caplog.text
 
 
 def test_an_asynchronous_redact_is_refused(tmp_path: Path) -> None:

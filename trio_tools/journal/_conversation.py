@@ -18,6 +18,7 @@ from trio_tools._results import (
     JOURNAL_FAILED,
     TOOL_ABORTED,
     TOOL_ABORTED_BEFORE_DISPATCH,
+    CancelCause,
     ToolFailure,
     ToolSuccess,
 )
@@ -74,8 +75,9 @@ class Conversation:
             for entry in entries:
                 openings.append(await self._begun(entry))  # noqa: PERF401 - what has begun must be known
         except BaseException as error:  # an interrupt, or a journal that has failed
+            cause = CancelCause(source="interrupt", reason=type(error).__name__)
             for entry in [opening.entry for opening in openings if isinstance(opening.entry, CallRecords)]:
-                await entry.given_up(error)
+                await entry.given_up(cause)
             raise
         return openings
 

@@ -17,6 +17,7 @@ from trio_tools._request import Malformed, ToolCall
 from trio_tools._results import TOOL_ABORTED, TOOL_ABORTED_BEFORE_DISPATCH, CancelCause, ToolResult
 from trio_tools._tool import ToolDefinition
 from trio_tools.journal._codec import decoded, encoded
+from trio_tools.journal._failures import JournalFailedError
 from trio_tools.journal._format import SELECT_CALL, Event, Row, canonical, events, row
 from trio_tools.journal._recovery import History, histories
 from trio_tools.journal._writer import Writer
@@ -24,6 +25,7 @@ from trio_tools.journal._writer import Writer
 __all__ = ["CallRecords", "Home"]
 
 _log = logging.getLogger("trio_tools.journal")
+_TOLD = {"ended": "outcome", "result": "result"}
 
 
 @attrs.frozen(eq=False)
@@ -47,6 +49,7 @@ class CallRecords:
         self.call_id: str = asked.request.id
         self._run = 0
         self._attempts = 0
+        self._has_outcome = False  # recorded
         self._announced = asked.at_once  # whether the first attempt is recorded by now
         self.effects: str = "mutating" if asked.tool is None else asked.tool.effects
 
@@ -84,15 +87,16 @@ class CallRecords:
     async def resume(self, history: History, outcome: Event | None = None) -> None:
         """It is made once more; or answered, with an outcome that was recorded in a run before."""
         self._run, self._attempts, self._announced = history.run + 1, history.attempts, False
+        self._has_outcome = outcome is not None
         rows = [self._row("resumed", self._run, {"effects": self.effects})]
         if outcome is not None:
             rows.append(self._row("ended", self._run, {"by": "recovery", "result": outcome.data["result"]}))
         await self._home.writer.insert(rows)
 
-    async def given_up(self, error: BaseException) -> None:
-        """It has begun, and will not be made now: close it as recovery would. Raises nothing; a failure is logged."""
+    async def given_up(self, cause: CancelCause) -> None:
+        """It is not being made, and has no result: close it as recovery would. Raises nothing; a failure is logged."""
         try:
-            data = (await self.history()).conclusion(CancelCause(source="interrupt", reason=type(error).__name__))
+            data = (await self.history()).conclusion(cause)
             await self._home.writer.insert([self._row("result", self._run, data)])
         except Exception:
             _log.exception("call %r of conversation %r stays open until the journal is opened again", *self._key[::-1])
@@ -118,25 +122,37 @@ class CallRecords:
         await self._tell("ended", {"by": "live"}, result)
 
     async def closed(self, result: ToolResult) -> None:
-        await self._tell("result", {"by": "live", "judged": True}, result)
+        error = await self._tell("result", {"by": "live", "judged": True}, result)
+        if error is not None and not isinstance(error, JournalFailedError):  # a redact that has raised, as a rule
+            reason = f"its result could not be recorded: {type(error).__name__}"
+            await self.given_up(CancelCause(source="crash", reason=reason))
 
     async def record(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
         """An outcome of this run."""
         told = {**data, "result": self._redacted("result", encoded(result))}
         _must_be_a_result(told["result"])
         await self._home.writer.insert([self._row(kind, self._run, told)])
+        self._has_outcome = True
 
-    async def _tell(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
+    async def _tell(self, kind: str, data: dict[str, Any], result: ToolResult) -> Exception | None:
+        """Record an outcome; one that cannot be is told of loudly, and the error comes back."""
         try:
             await self.record(kind, data, result)
-        except Exception:
+        except Exception as error:
             _log.exception(
-                "the %s of call %r in conversation %r is NOT recorded: after a crash it counts as %s",
-                kind,
+                "the %s of call %r in conversation %r is NOT recorded: asked for again, it counts as %s",
+                _TOLD[kind],
                 self.call_id,
                 self._conversation,
-                TOOL_ABORTED if self._attempts else TOOL_ABORTED_BEFORE_DISPATCH,
+                self._counts_as(),
             )
+            return error
+        return None
+
+    def _counts_as(self) -> str:
+        if self._has_outcome:
+            return "the outcome that was recorded, to be judged again"
+        return TOOL_ABORTED if self._attempts else TOOL_ABORTED_BEFORE_DISPATCH
 
     def _redacted(self, kind: str, data: Any) -> Any:
         return data if self._home.redact is None else self._home.redact(kind, data)
