@@ -72,6 +72,7 @@ def test_what_there_is_is_listed_and_shown_before_and_after_recovery(
     status, lines, _ = command(capsys, "show", str(path), "a")
     assert status == 0
     assert [line.split()[5] for line in lines[1:]] == ["success", "E_BAD", "open", "open"]
+    assert lines[1].split()[0] == "c0"
     assert "so \N{REPLACEMENT CHARACTER}[31mbad\N{REPLACEMENT CHARACTER}xxx" in lines[2]
     assert lines[2].endswith("\N{HORIZONTAL ELLIPSIS}")
     assert "its body has been entered;" in lines[3]

@@ -241,7 +241,7 @@ class ToolRegistry:
         deadline, opening, stages = deadline_in_reach(scope), None, self.stages()
         if stages.journal is not None:
             (opening,) = await self.begun([call], course=False)
-            deadline, stages = deadline_in_reach(scope), self.stages()
+            deadline, stages = trio.current_effective_deadline(), self.stages()
         decided = self.get(call.name), stages
         one = self.admit(call, scope, deadline=deadline, decided=decided, opening=opening)
         try:

@@ -78,8 +78,12 @@ def reading(path: Path, *, salvage: bool = False) -> Generator[sqlite3.Connectio
         JournalDamagedError: If it is not whole.
     """
     path = real(path)
-    must_be_there(path)
-    if not salvage and _version_of(path) < VERSION:
+    try:
+        must_be_there(path)
+        version = VERSION if salvage else _version_of(path)
+    except OSError as error:  # a name that is too long, a directory that may not be searched
+        raise told(path, error) from error
+    if version < VERSION:
         raise JournalError(f"{path} has an older version of the format: open it once, as recover does")
     try:
         with closing(_read_only(path)) as connection:
@@ -106,7 +110,10 @@ def damage(connection: sqlite3.Connection, path: Path) -> str | None:
         return str(found)
     high, last = high_water_of(path), _last_seq(connection)
     if last < high:
-        return f"records {last + 1} to {high} are lost: the file, or the write-ahead log beside it, is not the newest"
+        return (
+            f"records {last + 1} to {high} are lost: the file, or the write-ahead log beside it, is not the newest; "
+            f"put that back, or delete {path.name}.lock to go on without them: what they tell of may be run again then"
+        )
     return None
 
 

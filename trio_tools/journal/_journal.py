@@ -97,7 +97,8 @@ async def open_journal(
             it on a local disk. Its mode is 0600.
         redact: Called with ``"arguments"`` or ``"result"`` and the plain JSON of it before anything is written; what it
             returns is written instead, and of a result has the form of one. Replays give back what was written. If it
-            raises for arguments, the calls of the commit are not made; for a result, that is not recorded, loudly.
+            raises for arguments, the calls of the commit are not made; for a result, that is not recorded, which is
+            told of loudly, and asked for again the call is one that was cut short.
         patience: Seconds of real time, > 0, that a write may take before the journal counts as failed. A clock of tests
             that jumps when nothing runs (``MockClock(autojump_threshold=...)``) moves on by as many at each write.
 

@@ -74,7 +74,7 @@ def events_of(path: str | os.PathLike[str], conversation: str) -> list[Event]:
 def listing(summaries: Iterable[ConversationSummary]) -> list[str]:
     """A table of conversations."""
     rows = [("conversation", "calls", "open", "began", "latest")]
-    rows += [(_short(one.id), str(one.calls), str(one.open), _time(one.began), _time(one.latest)) for one in summaries]
+    rows += [(_safe(one.id), str(one.calls), str(one.open), _time(one.began), _time(one.latest)) for one in summaries]
     return columns(rows)
 
 
@@ -92,7 +92,7 @@ def recovered_lines(calls: Sequence[RecoveredCall]) -> list[str]:
     for one in calls:
         result = one.result
         code = (result.error.code or "failure") if result.is_error is True else "success, not yet judged"
-        rows.append((_short(one.conversation), _short(one.call_id), _short(one.name), code))
+        rows.append((_safe(one.conversation), _safe(one.call_id), _short(one.name), code))
     return columns(rows)
 
 
@@ -106,7 +106,7 @@ def _call(history: History, last: float) -> tuple[str, ...]:
     asked = history.asked
     name = _short(asked.data["name"])
     took = f"{max(0.0, last - asked.wall):.3f}"
-    return _short(asked.call), name, _time(asked.wall), took, *_outcome(history)
+    return _safe(asked.call), name, _time(asked.wall), took, *_outcome(history)
 
 
 def _outcome(history: History) -> tuple[str, str]:
@@ -127,7 +127,12 @@ def _time(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S") + "Z"
 
 
+def _safe(text: str) -> str:
+    """Safe for a terminal; whole, as an id is to be pasted back."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
 def _short(text: str) -> str:
     """Safe for a terminal, and not too long."""
-    safe = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    safe = _safe(text)
     return safe if len(safe) <= _LONGEST else safe[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
