@@ -4,6 +4,7 @@ event, every kind of candidate, every state of the body, cancelled and not."""
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import pytest
 
@@ -35,21 +36,21 @@ FAILURE = ToolFailure(
 CANDIDATES: tuple[ToolResult | None, ...] = (None, SUCCESS, FAILURE)
 
 # The rules. An event is in exactly one of these.
-CALL_CANNOT_RUN = {Event.UNUSABLE}
-SOMEBODY_SAID_NO = {Event.DENIED, Event.FAILED}
-SOMETHING_BROKE = {Event.GATE_RAISED, Event.WRAPPER_RAISED}
-NOBODY_SAID_ANYTHING = {Event.UNANSWERED}
-WORK_WAS_ENDED = {Event.CANCELLED_ON_ENTRY, Event.GATE_CUT, Event.CUT, Event.INTERRUPTED}
-WORK_IS_DONE = {Event.SUCCEEDED, Event.DECIDED}
+CALL_CANNOT_RUN = {"unusable"}
+SOMEBODY_SAID_NO = {"denied", "failed"}
+SOMETHING_BROKE = {"gate-raised", "wrapper-raised"}
+NOBODY_SAID_ANYTHING = {"unanswered"}
+WORK_WAS_ENDED = {"cancelled-on-entry", "gate-cut", "cut", "interrupted"}
+WORK_IS_DONE = {"succeeded", "decided"}
 
 # Section 2, "stages it still passes": of these the after policies see the result.
 SEEN_BY_AFTER_POLICIES = {
-    Event.DENIED,
-    Event.UNANSWERED,
-    Event.GATE_CUT,
-    Event.SUCCEEDED,
-    Event.FAILED,
-    Event.CUT,
+    "denied",
+    "unanswered",
+    "gate-cut",
+    "succeeded",
+    "failed",
+    "cut",
 }
 
 
@@ -76,17 +77,17 @@ def test_every_event_has_its_rules() -> None:
         WORK_WAS_ENDED,
         WORK_IS_DONE,
     )
-    assert sorted(event.name for one in sets for event in one) == sorted(event.name for event in Event)
-    assert set(TABLE) == set(Event)
+    assert sorted(event for one in sets for event in one) == sorted(get_args(Event))
+    assert set(TABLE) == set(get_args(Event))
 
 
-@pytest.mark.parametrize("event", Event)
+@pytest.mark.parametrize("event", get_args(Event))
 def test_the_after_policies_see_what_has_got_past_the_gates_without_breaking_one(event: Event) -> None:
     """Section 2: a broken gate, an unusable call and an interrupt go straight to finish."""
     assert TABLE[event].passes_after == (event in SEEN_BY_AFTER_POLICIES)
 
 
-EVERYTHING = list(itertools.product(Event, CANDIDATES, (None, CAUSE), BODIES))
+EVERYTHING = list(itertools.product(get_args(Event), CANDIDATES, (None, CAUSE), BODIES))
 
 
 @pytest.mark.parametrize(("event", "candidate", "cause", "body"), EVERYTHING)
@@ -116,7 +117,7 @@ def test_every_event_settles_every_candidate_by_the_rules(
     assert result.contexts == (() if candidate is None else (NOTE,))
 
 
-@pytest.mark.parametrize("event", [Event.SUCCEEDED, Event.CUT, Event.DECIDED, Event.INTERRUPTED])
+@pytest.mark.parametrize("event", ["succeeded", "cut", "decided", "interrupted"])
 def test_an_abort_keeps_the_success_of_a_finished_body_beside_it(event: Event) -> None:
     """Section 5: ABORTED, and ``superseded`` holds the success."""
     result = settle(event, SUCCESS, cause=CAUSE, body="finished")
@@ -124,7 +125,7 @@ def test_an_abort_keeps_the_success_of_a_finished_body_beside_it(event: Event) -
     assert result.superseded == SUCCESS
 
 
-@pytest.mark.parametrize("event", [Event.SUCCEEDED, Event.CUT, Event.DECIDED, Event.INTERRUPTED])
+@pytest.mark.parametrize("event", ["succeeded", "cut", "decided", "interrupted"])
 def test_an_abort_before_dispatch_supersedes_nothing(event: Event) -> None:
     """Section 3: ``superseded`` is the body's own outcome, and this body has none."""
     result = settle(event, SUCCESS, cause=CAUSE, body="not-started")
@@ -168,7 +169,7 @@ def test_a_timeout_keeps_the_outcome_of_a_finished_body_beside_it(replaced: Tool
 
 def test_the_phases_are_told_apart_by_the_words_an_operator_sees() -> None:
     """Section 3, ``OutstandingCall.stage``."""
-    assert [phase.value for phase in Phase] == [
+    assert list(get_args(Phase)) == [
         "materialize",
         "before",
         "approval",

@@ -11,7 +11,7 @@ from ._brief import Brief
 from ._dispatch import Dispatcher, cause_of
 from ._errors import leaves
 from ._execution import DispatchView
-from ._lifecycle import Event, settle
+from ._lifecycle import settle
 from ._pipeline import Continuation, discard, interruptible
 from ._presentation import admitted
 from ._results import CancelCause, ToolFailure, ToolResult, ToolSuccess
@@ -122,7 +122,7 @@ class Onion:
         dispatcher, state = self.dispatcher, self.state
         firing = state.local or state.first
         cause = CancelCause(source="wrapper") if firing is None else cause_of(firing)
-        return settle(Event.CUT, dispatcher.latest, cause=cause, body=dispatcher.body)
+        return settle("cut", dispatcher.latest, cause=cause, body=dispatcher.body)
 
 
 class _CallNext(Continuation[ToolResult]):

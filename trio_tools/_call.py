@@ -77,11 +77,11 @@ class Call:
         dispatcher: What runs its body; ``None`` until that is known to be needed.
     """
 
-    phase: Phase = Phase.MATERIALIZE
+    phase: Phase = "materialize"
     dispatcher: Dispatcher | None = None
     interrupt: BaseException | None = None
     _edge: trio.CancelScope | None = None  # around all stages, inside the caller's
-    _event: Event = Event.UNUSABLE  # what settled the call,
+    _event: Event = "unusable"  # what settled the call,
     _result: ToolResult | None = None  # and the candidate for its result
     _looked: bool = False  # for a cancellation, with nothing awaited since
     _given: Opening | None = None  # with a result that is there already
@@ -122,11 +122,11 @@ class Call:
             return self._give_back(self._given)
         if not isinstance(brief, Brief):
             name = self._request.name
-            self._settled(Settled(Event.UNUSABLE, unknown_tool(name, self._home.suggestions(name))))
+            self._settled(Settled("unusable", unknown_tool(name, self._home.suggestions(name))))
         elif (unusable := materialize(brief)) is not None:
-            self._settled(Settled(Event.UNUSABLE, unusable))
+            self._settled(Settled("unusable", unusable))
         elif self._cancelled_on_entry():
-            self._settled(Settled(Event.CANCELLED_ON_ENTRY))
+            self._settled(Settled("cancelled-on-entry"))
         else:
             await self._pass_stages(brief)
         result = self._finish()
@@ -187,7 +187,7 @@ class Call:
         given = cast(ToolResult, opening.given)
         if opening.given_by == "replay":
             return given
-        self._settled(Settled(Event.UNUSABLE, given))
+        self._settled(Settled("unusable", given))
         return self._finish()
 
     async def _pass_each(self, brief: Brief, edge: trio.CancelScope) -> None:
@@ -195,7 +195,7 @@ class Call:
         refused = await self._gated(brief) if given is None and brief.stages.gated else None
         if refused is None:
             self._result = result = given or await self._dispatched(brief, edge)
-            self._event = Event.FAILED if result.is_error else Event.SUCCEEDED
+            self._event = "failed" if result.is_error else "succeeded"
         else:
             self._settled(refused)
         if brief.stages.after:
@@ -206,13 +206,13 @@ class Call:
         refused = await Gates(brief, self._enter).pass_all()
         if refused is not None or self._course is None:
             return refused
-        self.phase = Phase.QUEUED
+        self.phase = "queued"
         await self._course.passed()
-        return Settled(Event.GATE_CUT) if self.state.stopped() else None
+        return Settled("gate-cut") if self.state.stopped() else None
 
     def _dispatched(self, brief: Brief, edge: trio.CancelScope) -> Awaitable[ToolResult]:
         """The wrappers and the body."""
-        self.phase = Phase.AROUND
+        self.phase = "around"
         holds_thread = self._within is not None and self._within.holds_thread
         self.dispatcher = dispatcher = Dispatcher(brief, self._call_tool, self._report, holds_thread)
         return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
@@ -228,18 +228,18 @@ class Call:
         latest = self.dispatcher.latest if self.dispatcher is not None else None
         if unwound.interrupts:
             self._interrupted(as_one(unwound.interrupts))
-            self._settled(Settled(Event.INTERRUPTED, self._result or latest))
+            self._settled(Settled("interrupted", self._result or latest))
         elif unwound.errors:
-            raised = Event.GATE_RAISED if self.dispatcher is None else Event.WRAPPER_RAISED
+            raised = "gate-raised" if self.dispatcher is None else "wrapper-raised"
             self._settled(Settled(raised, ToolFailure.from_exception(*unwound.errors)))
         else:
-            self._settled(Settled(Event.GATE_CUT if self.dispatcher is None else Event.CUT, latest))
+            self._settled(Settled("gate-cut" if self.dispatcher is None else "cut", latest))
 
     async def _judge(self, brief: Brief) -> None:
         """Have the after policies decide, if what settled the call passes them."""
         if not TABLE[self._event].passes_after:
             return
-        self.phase = Phase.AFTER
+        self.phase = "after"
         result = settle(self._event, self._result, cause=self._cause(), body=self.body)
         if brief.entry is not None and self.dispatcher is not None:
             await brief.entry.ended(result)
@@ -247,12 +247,12 @@ class Call:
             await self._course.turn(failed=result.is_error)
         if self._course is not None or brief.entry is not None:
             result = settle(self._event, self._result, cause=self._cause(), body=self.body)
-        self._settled(Settled(Event.DECIDED, result))
+        self._settled(Settled("decided", result))
         try:
             self._result = await Judgement(brief, result).decided()
         except BaseException as error:  # an interrupt: it is raised when the result is published
             self._interrupted(error)
-            self._event = Event.INTERRUPTED
+            self._event = "interrupted"
 
     def _interrupted(self, interrupt: BaseException) -> None:
         self.interrupt = self.interrupt or interrupt
@@ -277,15 +277,15 @@ class Call:
 
     def _finish(self) -> ToolResult:
         """The result, finalized and published. Nothing is awaited from the last decision to the observers."""
-        self.phase = Phase.FINISH
+        self.phase = "finish"
         first = self.state.first if self._looked else self._note_caller()
-        cause = None if first is None or self._event is Event.FAILED else cause_of(first)  # FAILED: stays in any case
+        cause = None if first is None or self._event == "failed" else cause_of(first)  # FAILED: stays in any case
         result = settle(self._event, self._result, cause=cause, body=self.body)
         if self._tool is not None and self._tool.finalize_content is not None:
             result, interrupt = finalized(self._tool.finalize_content, self.execution, result)
             if interrupt is not None:
                 self._interrupted(interrupt)
-                result = settle(Event.INTERRUPTED, result, cause=self._cause(), body=result.body)
+                result = settle("interrupted", result, cause=self._cause(), body=result.body)
         if self._stages.observers:
             for interrupt in published(self._stages.observers, self.execution, result):
                 self._interrupted(interrupt)
@@ -303,8 +303,8 @@ class Call:
         """Where the call is, in a word."""
         dispatcher = self.dispatcher
         if dispatcher is None or dispatcher.task is None:
-            return self.phase.value
-        return (Phase.THREAD if dispatcher.wants_thread else Phase.BODY).value
+            return self.phase
+        return "thread" if dispatcher.wants_thread else "body"
 
     @property
     def body(self) -> BodyState:

@@ -14,7 +14,7 @@ import trio
 from ._brief import Brief
 from ._errors import leaves
 from ._execution import RunView
-from ._lifecycle import Event, aborted, settle, timed_out
+from ._lifecycle import aborted, settle, timed_out
 from ._pipeline import lifted, never_started
 from ._presentation import produce
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult, ToolSuccess
@@ -111,6 +111,9 @@ class Dispatcher:
                 value = await self._run_body(None)
         except BaseException as error:  # taken apart below; what is no error leaves as itself
             unwound = unwind(error, below=inspect.currentframe())
+        if pierced is None and run is None and value is not _NO_VALUE and state.is_undisturbed():
+            self.task = None
+            return self._success(None, value)  # as most attempts end
         if unwound.cancelled and run is None and state.first is None:
             await (
                 trio.lowlevel.cancel_shielded_checkpoint()
@@ -228,7 +231,6 @@ class Dispatcher:
         candidate = self._candidate(run, value, unwound)
         firing = self._firing(candidate, unwound)
         if firing is None and isinstance(candidate, ToolSuccess) and not unwound.interrupts:
-            self.cut, self.latest = False, candidate
             return candidate
         contexts = () if run is None else tuple(run.contexts)
         partial = tuple(run.partial) if run is not None and self.body == "interrupted" else ()
@@ -249,7 +251,7 @@ class Dispatcher:
             cause = cause or CancelCause(source="tool")  # a Cancelled of no scope in force: the body kept it
             result = aborted(self.body, cause, replaced=candidate, contexts=contexts, partial=partial)
         else:  # a further attempt that never started: the one before counts
-            result = settle(Event.CUT, self.latest, cause=cause, body=self.body)
+            result = settle("cut", self.latest, cause=cause, body=self.body)
         self.cut = candidate is None and (unwound.cancelled or not started)
         self.latest = result
         return result
@@ -259,16 +261,19 @@ class Dispatcher:
         contexts = () if run is None else tuple(run.contexts)
         if unwound.errors:
             return attrs.evolve(ToolFailure.from_exception(*unwound.errors, contexts=contexts), body=self.body)
-        if value is _NO_VALUE:
-            return None
+        return None if value is _NO_VALUE else self._success(run, value)
+
+    def _success(self, run: RunView | None, value: object) -> ToolResult:
+        """What a value stands for: a success, if the output contract admits it."""
         result = produce(
             self._brief.tool.output,
             self._brief,
             value,
-            contexts=contexts,
+            contexts=() if run is None else tuple(run.contexts),
             concludes_turn=run is not None and run.concluded,
             body=self.body,
         )
+        self.cut, self.latest = False, result
         self.value = result.value if isinstance(result, ToolSuccess) else _NO_VALUE
         return result
 

@@ -42,26 +42,26 @@ class Gates:
         """
         stages, state = self._brief.stages, self._brief.state
         if stages.before:
-            self._enter(Phase.BEFORE)
+            self._enter("before")
             decision = await self.decide(0)
             if isinstance(decision, Deny):
                 return _denied(decision.reason)
             if state.stopped():
-                return Settled(Event.GATE_CUT)
+                return Settled("gate-cut")
             if isinstance(decision, Ask):
-                self._enter(Phase.APPROVAL)
+                self._enter("approval")
                 refused = await self._ask(decision)
                 if refused is not None:
                     return refused
                 if state.stopped():
-                    return Settled(Event.GATE_CUT)
+                    return Settled("gate-cut")
         if stages.guards:
-            self._enter(Phase.GUARDS)
+            self._enter("guards")
             reason = self._guard()
             if reason is not None:
                 return _denied(reason)
             if state.stopped():
-                return Settled(Event.GATE_CUT)
+                return Settled("gate-cut")
         return None
 
     async def decide(self, index: int) -> BeforeDecision:
@@ -96,9 +96,9 @@ class Gates:
             case "rejected":
                 return _denied(f'the user rejected tool "{name}"')
             case "cancelled":
-                return _denied(f'approval for tool "{name}" was cancelled', Event.UNANSWERED)
+                return _denied(f'approval for tool "{name}" was cancelled', "unanswered")
             case "unavailable":
-                return _denied(f'tool "{name}" requires approval, but nobody can be asked', Event.UNANSWERED)
+                return _denied(f'tool "{name}" requires approval, but nobody can be asked', "unanswered")
             case _:
                 discard(outcome)
                 raise TypeError(
@@ -130,5 +130,5 @@ class _NextPolicy(Continuation[BeforeDecision]):
         return _ALLOW  # to nobody: only a stage that has returned cuts a policy short
 
 
-def _denied(reason: str, event: Event = Event.DENIED) -> Settled:
+def _denied(reason: str, event: Event = "denied") -> Settled:
     return Settled(event, ToolFailure.from_message(reason or "denied by a policy", code=DENIED))

@@ -1,7 +1,7 @@
 """Which result a call ends with: the phases of a call, and the outcome table. Pure: nothing here runs anything.
 
-Theory of operation. A call passes phases, in the order of :class:`Phase`. At some point something *settles* it: an
-:class:`Event`. The event says two things, and :data:`TABLE` holds both: what becomes of the candidate, the result that
+Theory of operation. A call passes phases, in the order of :data:`Phase`. At some point something *settles* it: an
+:data:`Event`. The event says two things, and :data:`TABLE` holds both: what becomes of the candidate, the result that
 is there at that moment, if the call was not cancelled and if it was; and whether the after policies still see it.
 
 Two principles make the table short. The specific beats the generic: an abort replaces a success, or fills in where
@@ -14,7 +14,7 @@ not, because nobody decided. An interrupt aborts like a cancellation, but skips 
 
 from __future__ import annotations
 
-import enum
+from typing import Literal, TypeAlias
 
 import attrs
 
@@ -33,44 +33,33 @@ from ._results import (
 __all__ = ["TABLE", "Event", "Phase", "Row", "Verdict", "aborted", "settle", "timed_out"]
 
 
-class Phase(enum.Enum):
-    """Where a call is; the value is what ``OutstandingCall.stage`` shows."""
+Phase: TypeAlias = Literal[
+    "materialize", "before", "approval", "guards", "queued", "around", "thread", "body", "after", "finish"
+]
+"""Where a call is; what ``OutstandingCall.stage`` shows."""
 
-    MATERIALIZE = "materialize"
-    BEFORE = "before"
-    APPROVAL = "approval"
-    GUARDS = "guards"
-    QUEUED = "queued"
-    AROUND = "around"
-    THREAD = "thread"
-    BODY = "body"
-    AFTER = "after"
-    FINISH = "finish"
+Event: TypeAlias = Literal[
+    "unusable",  # unknown tool, or arguments that cannot be materialized or are against the schema
+    "cancelled-on-entry",  # cancelled on entry
+    "denied",  # a policy denied, a person rejected, a guard gave a reason, or there is no approver
+    "unanswered",  # the approval was cancelled by the user, or nobody could be asked
+    "gate-raised",  # a before policy, the approver or a guard raised, or answered with no decision
+    "gate-cut",  # a cancellation ended a before policy or the approval, or came before the wrappers
+    "succeeded",  # the wrappers answered with a success
+    "failed",  # the wrappers answered with a failure: of the tool, of its output, a timeout, an abort, or their own
+    "cut",  # a cancellation ended the wrappers
+    "wrapper-raised",  # a wrapper raised, or answered with no result
+    "decided",  # the after policies have decided
+    "interrupted",  # KeyboardInterrupt and the like
+]
+"""What settles a call."""
 
-
-class Event(enum.StrEnum):
-    """What settles a call."""
-
-    UNUSABLE = "unknown tool, or arguments that cannot be materialized or are against the schema"
-    CANCELLED_ON_ENTRY = "cancelled on entry"
-    DENIED = "a policy denied, a person rejected, a guard gave a reason, or there is no approver"
-    UNANSWERED = "the approval was cancelled by the user, or nobody could be asked"
-    GATE_RAISED = "a before policy, the approver or a guard raised, or answered with no decision"
-    GATE_CUT = "a cancellation ended a before policy or the approval, or came before the wrappers"
-    SUCCEEDED = "the wrappers answered with a success"
-    FAILED = "the wrappers answered with a failure: of the tool, of its output, a timeout, an abort, or their own"
-    CUT = "a cancellation ended the wrappers"
-    WRAPPER_RAISED = "a wrapper raised, or answered with no result"
-    DECIDED = "the after policies have decided"
-    INTERRUPTED = "KeyboardInterrupt and the like"
-
-
-class Verdict(enum.Enum):
-    """What becomes of the candidate."""
-
-    KEEP = "it stays"
-    ABORT = "an abort replaces it, unless it is a failure"
-    OVERRIDE = "an abort replaces it, whatever it is"
+Verdict: TypeAlias = Literal[
+    "keep",  # it stays
+    "abort",  # an abort replaces it, unless it is a failure
+    "override",  # an abort replaces it, whatever it is
+]
+"""What becomes of the candidate."""
 
 
 @attrs.frozen
@@ -83,18 +72,18 @@ class Row:
 
 
 TABLE: dict[Event, Row] = {
-    Event.UNUSABLE: Row(Verdict.KEEP, Verdict.KEEP, passes_after=False),
-    Event.CANCELLED_ON_ENTRY: Row(Verdict.ABORT, Verdict.ABORT, passes_after=False),
-    Event.DENIED: Row(Verdict.KEEP, Verdict.KEEP, passes_after=True),
-    Event.UNANSWERED: Row(Verdict.KEEP, Verdict.OVERRIDE, passes_after=True),
-    Event.GATE_RAISED: Row(Verdict.KEEP, Verdict.KEEP, passes_after=False),
-    Event.GATE_CUT: Row(Verdict.ABORT, Verdict.ABORT, passes_after=True),
-    Event.SUCCEEDED: Row(Verdict.KEEP, Verdict.ABORT, passes_after=True),
-    Event.FAILED: Row(Verdict.KEEP, Verdict.KEEP, passes_after=True),
-    Event.CUT: Row(Verdict.ABORT, Verdict.ABORT, passes_after=True),
-    Event.WRAPPER_RAISED: Row(Verdict.KEEP, Verdict.KEEP, passes_after=False),
-    Event.DECIDED: Row(Verdict.KEEP, Verdict.ABORT, passes_after=False),
-    Event.INTERRUPTED: Row(Verdict.ABORT, Verdict.ABORT, passes_after=False),
+    "unusable": Row("keep", "keep", passes_after=False),
+    "cancelled-on-entry": Row("abort", "abort", passes_after=False),
+    "denied": Row("keep", "keep", passes_after=True),
+    "unanswered": Row("keep", "override", passes_after=True),
+    "gate-raised": Row("keep", "keep", passes_after=False),
+    "gate-cut": Row("abort", "abort", passes_after=True),
+    "succeeded": Row("keep", "abort", passes_after=True),
+    "failed": Row("keep", "keep", passes_after=True),
+    "cut": Row("abort", "abort", passes_after=True),
+    "wrapper-raised": Row("keep", "keep", passes_after=False),
+    "decided": Row("keep", "abort", passes_after=False),
+    "interrupted": Row("abort", "abort", passes_after=False),
 }
 
 
@@ -122,7 +111,7 @@ def settle(event: Event, candidate: ToolResult | None, *, cause: CancelCause | N
     verdict = row.plain if cause is None else row.cancelled
     if candidate is None:
         return aborted(body, cause)
-    if verdict is Verdict.KEEP or (verdict is Verdict.ABORT and isinstance(candidate, ToolFailure)):
+    if verdict == "keep" or (verdict == "abort" and isinstance(candidate, ToolFailure)):
         kept = candidate if candidate.body == body else attrs.evolve(candidate, body=body)
         return _truthful(kept) if isinstance(kept, ToolFailure) and kept.error.code in _ABORT_CODES else kept
     return aborted(body, cause, replaced=candidate)

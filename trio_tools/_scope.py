@@ -162,6 +162,10 @@ class Cancellation:
         """``scope``, once given to :meth:`pierce`, has been left."""
         self._piercing.remove(scope)
 
+    def is_undisturbed(self) -> bool:
+        """Whether nothing is known that could have ended this attempt."""
+        return self.first is None and self.local is None and self.within is None and self.timeout == math.inf
+
     def may_have_fired(self) -> bool:
         """Whether :meth:`fired_within` is worth asking."""
         return min(self.timeout, self.limit) != math.inf or self.within is not None or bool(self.applied)
