@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol, cast
 
+import attrs
 import trio
 
 from ._after import Judgement
@@ -25,7 +26,7 @@ from ._recording import Opening
 from ._refusals import unknown_tool
 from ._request import ToolCall
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult
-from ._scope import Cancellation, CancelSource, Firing, ScopeView
+from ._scope import Cancellation, CancelSource, Firing
 from ._tool import ToolDefinition
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
@@ -65,6 +66,7 @@ class Home(Protocol):
         ...
 
 
+@attrs.define(eq=False)
 class Call:
     """One call.
 
@@ -77,6 +79,14 @@ class Call:
         dispatcher: What runs its body; ``None`` until that is known to be needed.
     """
 
+    _request: ToolCall
+    _tool: ToolDefinition | None
+    _stages: Stages
+    _home: Home
+    state: Cancellation
+    _within: Call | None
+    _course: Course | None
+    _opening: Opening | None
     phase: Phase = "materialize"
     dispatcher: Dispatcher | None = None
     interrupt: BaseException | None = None
@@ -84,42 +94,28 @@ class Call:
     _event: Event = "unusable"  # what settled the call,
     _result: ToolResult | None = None  # and the candidate for its result
     _looked: bool = False  # for a cancellation, with nothing awaited since
-    _given: Opening | None = None  # with a result that is there already
+    task: trio.lowlevel.Task = attrs.field(init=False)
+    started_at: float = attrs.field(init=False)
+    _facts: Facts = attrs.field(init=False)
 
-    def __init__(
-        self,
-        request: ToolCall,
-        tool: ToolDefinition | None,
-        stages: Stages,
-        home: Home,
-        scope: ScopeView,
-        deadline: float,
-        within: Call | None,
-        course: Course | None,
-        opening: Opening | None,
-    ) -> None:
-        self._request = request
-        self._tool = tool
-        self._stages = stages
-        self._home = home
-        self._within = within
-        self._course = course
-        self.task: trio.lowlevel.Task = trio.lowlevel.current_task()
-        state = Cancellation(scope, deadline)
-        self.state: Cancellation = state
-        self._facts = (
-            Facts(request, state) if tool is None else Brief(request, state, tool=tool, stages=stages, task=self.task)
+    def __attrs_post_init__(self) -> None:
+        request, tool, state = self._request, self._tool, self.state
+        self.task, self.started_at = trio.lowlevel.current_task(), state.now()
+        self._facts = facts = (
+            Facts(request, state)
+            if tool is None
+            else Brief(request, state, tool=tool, stages=self._stages, task=self.task)
         )
-        self.started_at: float = state.now()
-        if opening is not None:
-            self._given, self._facts.entry = opening if opening.given else None, opening.entry
+        if self._opening is not None:
+            facts.entry = self._opening.entry
 
     @trio.lowlevel.enable_ki_protection
     async def execute(self) -> ToolResult:
         """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
         brief = self._facts
-        if self._given is not None and self._given.given_by != "work":
-            return self._give_back(self._given)
+        opening = self._opening
+        if opening is not None and opening.given is not None and opening.given_by != "work":
+            return self._give_back(opening)
         if not isinstance(brief, Brief):
             name = self._request.name
             self._settled(Settled("unusable", unknown_tool(name, self._home.suggestions(name))))
@@ -191,7 +187,7 @@ class Call:
         return self._finish()
 
     async def _pass_each(self, brief: Brief, edge: trio.CancelScope) -> None:
-        given = None if self._given is None else self._given.given
+        given = None if self._opening is None else self._opening.given
         refused = await self._gated(brief) if given is None and brief.stages.gated else None
         if refused is None:
             self._result = result = given or await self._dispatched(brief, edge)
@@ -214,7 +210,7 @@ class Call:
         """The wrappers and the body."""
         self.phase = "around"
         holds_thread = self._within is not None and self._within.holds_thread
-        self.dispatcher = dispatcher = Dispatcher(brief, self._call_tool, self._report, holds_thread)
+        self.dispatcher = dispatcher = Dispatcher(brief, self.state, self._call_tool, self._report, holds_thread)
         return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
 
     def _enter(self, phase: Phase) -> None:
@@ -311,7 +307,8 @@ class Call:
         """How far the body is, or was."""
         if self.dispatcher is not None:
             return self.dispatcher.body
-        return "not-started" if self._given is None or self._given.given is None else self._given.given.body
+        given = None if self._opening is None else self._opening.given
+        return "not-started" if given is None else given.body
 
     @property
     def holds_thread(self) -> bool:

@@ -18,7 +18,7 @@ from ._lifecycle import aborted, settle, timed_out
 from ._pipeline import lifted, never_started
 from ._presentation import produce
 from ._results import BodyState, CancelCause, ToolFailure, ToolResult, ToolSuccess
-from ._scope import Firing
+from ._scope import Cancellation, Firing
 from ._tool import FunctionBody
 from ._unwinding import Unwound, as_one, unwind
 from ._views import Progress
@@ -34,6 +34,7 @@ def cause_of(firing: Firing) -> CancelCause:
     return CancelCause(source=firing.source, reason=firing.reason, call_id=firing.call_id)
 
 
+@attrs.define(eq=False)
 class Dispatcher:
     """Runs the body of one call, as often as the wrappers ask for it.
 
@@ -46,6 +47,11 @@ class Dispatcher:
         wants_thread: Whether the attempt waits for a worker thread, as the limiter is full.
     """
 
+    _brief: Brief
+    _state: Cancellation
+    _call_tool: Callable[[str, object, str], Awaitable[ToolResult]]
+    _progress: Callable[[Progress], None]
+    holds_thread: bool  # this call, or one around it, holds a token of the thread limiter
     body: BodyState = "not-started"
     cut: bool = False  # the last attempt ended by a cancellation, as a generic abort
     latest: ToolResult | None = None
@@ -55,19 +61,6 @@ class Dispatcher:
     thread: int | None = None
     wants_thread: bool = False
     _timeout: trio.CancelScope | None = None  # of the attempt that is being made
-
-    def __init__(
-        self,
-        brief: Brief,
-        call_tool: Callable[[str, object, str], Awaitable[ToolResult]],
-        progress: Callable[[Progress], None],
-        holds_thread: bool,
-    ) -> None:
-        self._brief = brief
-        self._state = brief.state
-        self._call_tool = call_tool
-        self._progress = progress
-        self.holds_thread: bool = holds_thread  # this call, or one around it, holds a token of the thread limiter
 
     def attempt(self) -> Awaitable[ToolResult]:
         """Run the body once. Always a checkpoint.

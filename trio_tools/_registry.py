@@ -19,7 +19,7 @@ from ._reach import deadline_in_reach, is_unentered
 from ._recording import Asked, Opening, Recorder
 from ._request import ToolCall
 from ._results import ToolResult
-from ._scope import ScopeView
+from ._scope import Cancellation, ScopeView
 from ._tool import ToolDefinition
 from ._views import AfterPolicy, AroundWrapper, BeforePolicy, Guard, ProgressObserver, ResultObserver
 
@@ -291,7 +291,7 @@ class ToolRegistry:
             opening: How it begins, if there is a journal; see :meth:`begun`.
         """
         tool, stages = decided or (self.get(request.name), self.stages())
-        call = Call(request, tool, stages, self, scope, deadline, within, course, opening)
+        call = Call(request, tool, stages, self, Cancellation(scope, deadline), within, course, opening)
         for layer in self._layers:
             layer.live[call] = None
         return call

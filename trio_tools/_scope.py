@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple, Protocol
 
+import attrs
 import trio
 
 from ._tasks import is_inside, runs_within
@@ -52,6 +53,7 @@ def expired() -> bool:
     return deadline != math.inf and deadline <= trio.current_time()
 
 
+@attrs.define(eq=False)
 class Cancellation:
     """Whether one call is cancelled, by whom first, and which scopes of the library pass it on.
 
@@ -60,6 +62,8 @@ class Cancellation:
     nursery of the body itself. If both happened, the earlier one is the cause, and at the same instant the first kind.
     """
 
+    given: ScopeView  # the caller's scope, as it was given
+    deadline: float  # in force where the call was made; -inf: cancelled
     watcher: Watcher | None = None  # in the caller's context, while the stages run
     first: Firing | None = None
     sighted: float | None = None  # the deadline in force, if it was looked for in this very step already
@@ -74,12 +78,13 @@ class Cancellation:
     limit: float = math.inf  # the deadline in force when it was last looked for
     visitors: tuple[trio.lowlevel.Task, ...] = ()  # other tasks in which stages of this call run
 
-    def __init__(self, given: ScopeView, deadline: float) -> None:
-        self.deadline: float = deadline  # in force where the call was made; -inf: cancelled
-        self.given: ScopeView = given  # the caller's scope, as it was given
-        # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
-        self.asked: ScopeView | None = None if isinstance(given, trio.CancelScope) else given
-        self._piercing: list[trio.CancelScope] = []
+    _piercing: tuple[trio.CancelScope, ...] = ()  # cancelled with the call
+    # Trio's own scopes reach the call, so their cancellation is in force where it is looked for; others are asked.
+    asked: ScopeView | None = attrs.field(init=False)
+    _clock: trio.abc.Clock = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.asked = None if isinstance(self.given, trio.CancelScope) else self.given
         self._clock = trio.lowlevel.current_clock()
 
     def now(self) -> float:
@@ -136,7 +141,7 @@ class Cancellation:
         if self.local is None and self.may_have_fired():
             self.local = self.fired_within(firing.at)
         self.first = firing
-        for scope in tuple(self._piercing):
+        for scope in self._piercing:
             scope.cancel(firing.reason)
 
     def note_caller(self, offered: trio.Cancelled) -> None:
@@ -153,14 +158,14 @@ class Cancellation:
 
     def pierce(self, scope: trio.CancelScope) -> trio.CancelScope:
         """From now on pass the call's cancellation on to ``scope``, which is given back."""
-        self._piercing.append(scope)
+        self._piercing = (*self._piercing, scope)
         if self.first is not None:
             scope.cancel(self.first.reason)
         return scope
 
     def left(self, scope: trio.CancelScope) -> None:
         """``scope``, once given to :meth:`pierce`, has been left."""
-        self._piercing.remove(scope)
+        self._piercing = tuple(one for one in self._piercing if one is not scope)
 
     def is_undisturbed(self) -> bool:
         """Whether nothing is known that could have ended this attempt."""
