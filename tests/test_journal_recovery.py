@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from journals import call, code, crashed, entered, executed, kinds, opened, pay, put, recorded
+from journals import call, code, crashed, entered, executed, kinds, look, opened, pay, put, recorded
 
 from trio_tools import (
     DUPLICATE_CALL,
@@ -18,9 +18,15 @@ from trio_tools import (
     Accept,
     AfterDecision,
     AfterPolicy,
+    BatchControl,
+    BeforeDecision,
     CancelCause,
+    Deny,
     Reconciled,
     RecordedCall,
+    ToolCall,
+    ToolDispatch,
+    ToolError,
     ToolExecution,
     ToolFailure,
     ToolRegistry,
@@ -276,3 +282,176 @@ def test_two_that_make_a_recovered_call_again_at_once_do_not_keep_others_from_th
     assert isinstance(new, ToolSuccess)
     assert isinstance(again, ToolFailure)
     assert again.error.code == DUPLICATE_CALL
+
+
+# ---- a run that does not come to the work ----------------------------------------------------------------------------
+
+
+async def made(registry: ToolRegistry, how: str, request: ToolCall) -> ToolResult:
+    """Of a call that is made again, and does not come to its work."""
+    scope = trio.CancelScope()
+    match how:
+        case "cancelled":
+            scope.cancel()
+            return await registry.execute(request, scope=scope)
+        case "batch cancelled":
+            scope.cancel()
+            return (await run_batch(registry, [request], scope=scope)).results[0]
+        case "batch stopped":
+            control = BatchControl()
+
+            def stop(index: int, started: ToolCall) -> None:
+                control.stop()
+
+            calls = [call(id="new"), request]
+            return (await run_batch(registry, calls, scope=scope, control=control, on_start=stop)).results[1]
+        case "denied":
+
+            async def deny(execution: ToolExecution, call_next: object) -> BeforeDecision:
+                return Deny("not again")
+
+            with registry.before(deny):
+                return await registry.execute(request, scope=scope)
+        case _:
+            raise AssertionError(how)
+
+
+EARLY = ["cancelled", "batch cancelled", "batch stopped", "denied"]
+
+
+@pytest.mark.parametrize("how", EARLY)
+def test_a_call_that_was_entered_is_never_said_not_to_have_been(tmp_path: Path, how: str) -> None:
+    """Made again, as its tool allows, and ended early; and then made again indeed."""
+    crashed(tmp_path, "put", "call", "dispatched")
+
+    async def main(journal: SqliteJournal) -> tuple[ToolResult, ToolResult]:
+        registry = ToolRegistry([pay, put], journal=journal.conversation("a"))
+        early = await made(registry, how, call("put"))
+        assert "put" not in entered
+        return early, await registry.execute(call("put"), scope=trio.CancelScope())
+
+    early, late = opened(tmp_path, main)
+    assert isinstance(early, ToolFailure)
+    assert (early.error.code, early.body, early.cause) == (TOOL_ABORTED, "interrupted", CancelCause(source="crash"))
+    assert isinstance(late, ToolSuccess)
+
+
+def test_a_call_that_is_cancelled_in_a_wrapper_has_been_entered_before(tmp_path: Path) -> None:
+    crashed(tmp_path, "put", "call", "dispatched")
+    scope = trio.CancelScope()
+
+    async def waits(dispatch: ToolDispatch, call_next: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        scope.cancel()
+        return await call_next()
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([put], journal=journal.conversation("a"))
+        registry.around(waits)
+        return await registry.execute(call("put"), scope=scope)
+
+    result = opened(tmp_path, main)
+    assert (code(result), result.body, entered) == (TOOL_ABORTED, "interrupted", [])
+
+
+@pytest.mark.parametrize("how", [*EARLY[:3], "tool gone", "other parameters"])
+def test_an_outcome_that_nobody_has_judged_outlasts_a_run_that_does_not_come_to_it(tmp_path: Path, how: str) -> None:
+    crashed(tmp_path, "pay", "call", "dispatched", "ended")
+
+    @tool(name="pay")
+    async def other(amount: int, currency: str) -> str:
+        raise AssertionError
+
+    async def main(journal: SqliteJournal) -> tuple[ToolResult, ToolResult]:
+        conversation = journal.conversation("a")
+        now = ToolRegistry([pay], journal=conversation)
+        then = {"tool gone": [], "other parameters": [other]}.get(how)
+        if then is None:
+            early = await made(now, how, call())
+        else:
+            early = await ToolRegistry(then, journal=conversation).execute(call(), scope=trio.CancelScope())
+        return early, await now.execute(call(), scope=trio.CancelScope())
+
+    early, late = opened(tmp_path, main)
+    assert isinstance(early, ToolFailure)
+    assert (early.error.code, early.body, early.superseded) == (TOOL_ABORTED, "finished", late)
+    assert (late.value, late.body) == ("paid", "finished")
+    assert executed(tmp_path, call()) == [late]
+
+
+def test_an_outcome_whose_judgement_is_cancelled_is_kept_beside_the_abort(tmp_path: Path) -> None:
+    crashed(tmp_path, "pay", "call", "dispatched", "ended")
+    scope = trio.CancelScope()
+
+    async def judge(execution: ToolExecution, result: ToolResult, call_next: object) -> AfterDecision:
+        scope.cancel()
+        return Accept()
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        registry.after(judge)
+        return await registry.execute(call(), scope=scope)
+
+    result = opened(tmp_path, main)
+    assert isinstance(result, ToolFailure)
+    assert (result.error.code, result.body) == (TOOL_ABORTED, "finished")
+    assert isinstance(result.superseded, ToolSuccess)
+
+
+@pytest.mark.parametrize("ended", ["fail fast", "stopped", "cancelled"])
+def test_a_batch_that_ends_early_gives_back_what_is_recorded(tmp_path: Path, ended: str) -> None:
+    @tool
+    async def fails() -> None:
+        raise ToolError("no")
+
+    async def main(journal: SqliteJournal) -> None:
+        registry = ToolRegistry([fails, pay], journal=journal.conversation("a"))
+        calls, control = [ToolCall(id="c0", name="fails"), call(), call(id="c2")], BatchControl()
+        first = (await run_batch(registry, calls, scope=trio.CancelScope())).results
+        scope = trio.CancelScope()
+        if ended == "cancelled":
+            scope.cancel()
+
+        def started(index: int, request: ToolCall) -> None:
+            if ended == "stopped":
+                control.stop()
+
+        again = await run_batch(
+            registry, calls, scope=scope, control=control, on_start=started, fail_fast=True, max_parallel=1
+        )
+        assert again.results == first
+
+    opened(tmp_path, main)
+    assert entered == ["pay", "pay"]
+
+
+def test_what_a_reconcile_has_found_and_cannot_be_recorded_leaves_the_call_as_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[RecordedCall] = []
+
+    async def found(recorded: RecordedCall) -> Reconciled:
+        asked.append(recorded)
+        return ToolSuccess(value="paid", content="secret")
+
+    @tool(name="pay", reconcile=found)
+    async def payment(amount: int) -> str:
+        raise AssertionError
+
+    def refuses(kind: str, data: Any) -> Any:
+        if "secret" in str(data):
+            raise RuntimeError("not today")
+        return data
+
+    crashed(tmp_path, "pay", "call", "dispatched")
+
+    async def main(journal: SqliteJournal) -> tuple[ToolResult, ...]:
+        registry = ToolRegistry([payment, look], journal=journal.conversation("a"))
+        return (await run_batch(registry, [call("look", id="c2"), call()], scope=trio.CancelScope())).results
+
+    other, result = opened(tmp_path, main, redact=refuses)
+    assert isinstance(other, ToolSuccess)
+    assert code(result) == TOOL_ABORTED
+    assert "what reconcile of 'pay' has found of call 'c1' cannot be recorded" in caplog.text
+    again = opened(tmp_path, main)[1]
+    assert isinstance(again, ToolSuccess)
+    assert len(asked) == 2

@@ -94,6 +94,7 @@ class Call:
     _event: Event = "unusable"  # what settled the call,
     _result: ToolResult | None = None  # and the candidate for its result
     _looked: bool = False  # for a cancellation, with nothing awaited since
+    _left: ToolResult | None = None  # by a run of before, until this one comes to the work
     task: trio.lowlevel.Task = attrs.field(init=False)
     started_at: float = attrs.field(init=False)
     _facts: Facts = attrs.field(init=False)
@@ -107,13 +108,12 @@ class Call:
             else Brief(request, state, tool=tool, stages=self._stages, task=self.task)
         )
         if self._opening is not None:
-            facts.entry = self._opening.entry
+            facts.entry, self._left = self._opening.entry, self._opening.left
 
     @trio.lowlevel.enable_ki_protection
     async def execute(self) -> ToolResult:
         """Pass the stages, publish the one result, and return it. Then look at :attr:`interrupt`."""
-        brief = self._facts
-        opening = self._opening
+        brief, opening = self._facts, self._opening
         if opening is not None and opening.given is not None and opening.given_by != "work":
             return self._give_back(opening)
         if not isinstance(brief, Brief):
@@ -127,7 +127,7 @@ class Call:
             await self._pass_stages(brief)
         result = self._finish()
         if brief.entry is not None:
-            await brief.entry.closed(result)
+            await (brief.entry.closed(result) if self._left is None else brief.entry.withdrawn())
         return result
 
     def close(self) -> None:
@@ -190,7 +190,8 @@ class Call:
         given = None if self._opening is None else self._opening.given
         refused = await self._gated(brief) if given is None and brief.stages.gated else None
         if refused is None:
-            self._result = result = given or await self._dispatched(brief, edge)
+            left, self._left = self._left, None
+            self._result = result = given or await self._dispatched(brief, edge, left)
             self._event = "failed" if result.is_error else "succeeded"
         else:
             self._settled(refused)
@@ -206,11 +207,13 @@ class Call:
         await self._course.passed()
         return Settled("gate-cut") if self.state.stopped() else None
 
-    def _dispatched(self, brief: Brief, edge: trio.CancelScope) -> Awaitable[ToolResult]:
-        """The wrappers and the body."""
+    def _dispatched(self, brief: Brief, edge: trio.CancelScope, left: ToolResult | None) -> Awaitable[ToolResult]:
+        """The wrappers and the body; what a run of before has left is as of an attempt of before."""
         self.phase = "around"
         holds_thread = self._within is not None and self._within.holds_thread
         self.dispatcher = dispatcher = Dispatcher(brief, self.state, self._call_tool, self._report, holds_thread)
+        if left is not None:
+            dispatcher.body, dispatcher.latest = left.body, left
         return Onion(brief, dispatcher, edge).layer(0) if brief.stages.around else dispatcher.attempt()
 
     def _enter(self, phase: Phase) -> None:
@@ -221,15 +224,17 @@ class Call:
 
     def _unwound(self, unwound: Unwound) -> None:
         """An exception left the stages: what it settles the call with."""
-        latest = self.dispatcher.latest if self.dispatcher is not None else None
+        given = None if self._opening is None else self._opening.given
+        latest = given if self.dispatcher is None else self.dispatcher.latest
+        at_gates = self.dispatcher is None and given is None
         if unwound.interrupts:
             self._interrupted(as_one(unwound.interrupts))
             self._settled(Settled("interrupted", self._result or latest))
         elif unwound.errors:
-            raised = "gate-raised" if self.dispatcher is None else "wrapper-raised"
+            raised = "gate-raised" if at_gates else "wrapper-raised"
             self._settled(Settled(raised, ToolFailure.from_exception(*unwound.errors)))
         else:
-            self._settled(Settled("gate-cut" if self.dispatcher is None else "cut", latest))
+            self._settled(Settled("gate-cut" if at_gates else "cut", latest))
 
     async def _judge(self, brief: Brief) -> None:
         """Have the after policies decide, if what settled the call passes them."""
@@ -276,7 +281,7 @@ class Call:
         self.phase = "finish"
         first = self.state.first if self._looked else self._note_caller()
         cause = None if first is None or self._event == "failed" else cause_of(first)  # FAILED: stays in any case
-        result = settle(self._event, self._result, cause=cause, body=self.body)
+        result = self._left or settle(self._event, self._result, cause=cause, body=self.body)
         if self._tool is not None and self._tool.finalize_content is not None:
             result, interrupt = finalized(self._tool.finalize_content, self.execution, result)
             if interrupt is not None:
@@ -307,8 +312,8 @@ class Call:
         """How far the body is, or was."""
         if self.dispatcher is not None:
             return self.dispatcher.body
-        given = None if self._opening is None else self._opening.given
-        return "not-started" if given is None else given.body
+        known = None if self._opening is None else self._opening.unmade
+        return "not-started" if known is None else known.body
 
     @property
     def holds_thread(self) -> bool:

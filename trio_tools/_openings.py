@@ -35,8 +35,17 @@ class Openings:
         """That of a call that is made now."""
         return self._left.pop(index, None)
 
+    def unmade(self, index: int) -> ToolResult | None:
+        """What is true of a call that is not made; ``None``: that it was never entered."""
+        opening = self._left.get(index)
+        return None if opening is None else opening.unmade
+
     async def close(self, results: Sequence[ToolResult | None]) -> None:
         """Record the results of those that were not made."""
         for index, opening in self._left.items():
-            if opening.entry is not None:
+            if opening.entry is None:
+                continue
+            if opening.left is not None:
+                await opening.entry.withdrawn()
+            else:
                 await opening.entry.closed(cast(ToolResult, results[index]))

@@ -46,6 +46,10 @@ class Entry(Protocol):
         """The call has its result. Raises nothing; a failure is logged."""
         ...
 
+    async def withdrawn(self) -> None:
+        """This run has not come to the work: what one of before has left stands. Raises nothing, likewise."""
+        ...
+
 
 class Asked(NamedTuple):
     """A call that is to be made.
@@ -70,11 +74,19 @@ class Opening:
         given: The result that it has already; ``None``: it is to be made.
         given_by: Whence that is. ``"replay"``: it is final, and was told before; ``"work"``: of the work, and nobody
             has judged it yet; ``"refusal"``: the call must not be made.
+        left: What a run of before has left, if its body was entered: it is true of the call as long as this run does
+            not come to the work.
     """
 
     entry: Entry | None = None
     given: ToolResult | None = None
     given_by: Literal["replay", "work", "refusal"] = "replay"
+    left: ToolResult | None = None
+
+    @property
+    def unmade(self) -> ToolResult | None:
+        """The result of the call if it is not made now; ``None``: that it was never entered."""
+        return self.left if self.left is not None else self.given
 
 
 class Recorder(Protocol):

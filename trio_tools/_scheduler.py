@@ -177,13 +177,13 @@ class Batch:
 
     def _skip(self, index: int) -> None:
         """The next call is not executed."""
-        call_id = self._calls[index].id
-        if call_id in self._first:
+        if (call_id := self._calls[index].id) in self._first:
             message = f"an earlier call of this message has the id {call_id!r}: give each call an id of its own"
             self.results[index] = ToolFailure.from_message(message, code=DUPLICATE_CALL)
         else:
             self._first[call_id] = index
-            self.results[index] = aborted("not-started", self._unwanted.get(call_id) or self._stopped)
+            cause = self._unwanted.get(call_id) or self._stopped
+            self.results[index] = self._openings.unmade(index) or aborted("not-started", cause)
         self._planner.skip()
 
     def _spawn(self, prepared: _Prepared) -> None:

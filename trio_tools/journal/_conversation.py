@@ -10,6 +10,7 @@ import attrs
 
 from trio_tools._effects import Reconciled, RecordedCall
 from trio_tools._json import freeze
+from trio_tools._lifecycle import aborted
 from trio_tools._pipeline import discard, interruptible
 from trio_tools._presentation import admitted
 from trio_tools._recording import Asked, Opening
@@ -20,6 +21,7 @@ from trio_tools._results import (
     TOOL_ABORTED_BEFORE_DISPATCH,
     CancelCause,
     ToolFailure,
+    ToolResult,
     ToolSuccess,
 )
 from trio_tools._text import is_well_formed
@@ -106,8 +108,8 @@ class Conversation:
         if written["by"] != "recovery":
             return Opening(given=result)
         if not written["judged"]:
-            await entry.resume(history, history.closed)
-            return Opening(entry, given=result, given_by="work")
+            await entry.resume(history, {"by": "recovery", "result": written["result"]})
+            return _unjudged(entry, result)
         return await self._recovered(entry, history, cast(ToolFailure, result))
 
     async def _recovered(self, entry: CallRecords, history: History, result: ToolFailure) -> Opening:
@@ -119,17 +121,29 @@ class Conversation:
             if not again and tool.reconcile is not None:
                 found = await self._reconciled(entry, tool)
                 if isinstance(found, ToolSuccess | ToolFailure):
+                    return await self._found(entry, tool, history, found) or Opening(given=result)
+                if found == "did-not-happen":
                     await entry.resume(history)
-                    if isinstance(found, ToolSuccess):
-                        found = admitted(found, tool.output, tool.name, body="finished")
-                    outcome = attrs.evolve(found, body="finished")
-                    await entry.record("ended", {"by": "reconcile"}, outcome)
-                    return Opening(entry, given=outcome, given_by="work")
-                again = found == "did-not-happen"
+                    return Opening(entry)
         if again:
             await entry.resume(history)
-            return Opening(entry)
+            return Opening(entry, left=result if code == TOOL_ABORTED else None)
         return Opening(given=result)
+
+    async def _found(
+        self, entry: CallRecords, tool: ToolDefinition, history: History, found: ToolResult
+    ) -> Opening | None:
+        """What a ``reconcile`` has found out, as the outcome of the body; ``None`` if that cannot be recorded."""
+        if isinstance(found, ToolSuccess):
+            found = admitted(found, tool.output, tool.name, body="finished")
+        outcome = attrs.evolve(found, body="finished")
+        try:
+            data = entry.told(outcome, by="reconcile")
+        except Exception:
+            _log.exception("what reconcile of %r has found of call %r cannot be recorded", tool.name, entry.call_id)
+            return None
+        await entry.resume(history, data)
+        return _unjudged(entry, outcome)
 
     async def _reconciled(self, entry: CallRecords, tool: ToolDefinition) -> Reconciled:
         reconcile = tool.reconcile
@@ -159,6 +173,11 @@ def _must_be_an_answer(answer: object) -> Reconciled:
         return answer
     discard(answer)
     raise TypeError(f"reconcile must return a ToolResult, 'did-not-happen' or 'unknown', not {answer!r}")
+
+
+def _unjudged(entry: CallRecords, outcome: ToolResult) -> Opening:
+    left = aborted("finished", CancelCause(source="crash"), replaced=outcome)
+    return Opening(entry, given=outcome, given_by="work", left=left)
 
 
 def _duplicate(message: str) -> Opening:

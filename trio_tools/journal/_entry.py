@@ -18,7 +18,7 @@ from trio_tools._results import TOOL_ABORTED, TOOL_ABORTED_BEFORE_DISPATCH, Canc
 from trio_tools._tool import ToolDefinition
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._failures import JournalFailedError
-from trio_tools.journal._format import SELECT_CALL, Event, Row, canonical, events, row
+from trio_tools.journal._format import SELECT_CALL, Row, canonical, events, row
 from trio_tools.journal._recovery import History, histories
 from trio_tools.journal._writer import Writer
 
@@ -84,13 +84,13 @@ class CallRecords:
         """What was recorded of it; something was."""
         return await self._home.writer.ask(lambda connection: _history(connection, *self._key))
 
-    async def resume(self, history: History, outcome: Event | None = None) -> None:
-        """It is made once more; or answered, with an outcome that was recorded in a run before."""
+    async def resume(self, history: History, outcome: dict[str, Any] | None = None) -> None:
+        """It is made once more; or answered, with an outcome that is known, as data of its record."""
         self._run, self._attempts, self._announced = history.run + 1, history.attempts, False
         self._has_outcome = outcome is not None
         rows = [self._row("resumed", self._run, {"effects": self.effects})]
         if outcome is not None:
-            rows.append(self._row("ended", self._run, {"by": "recovery", "result": outcome.data["result"]}))
+            rows.append(self._row("ended", self._run, outcome))
         await self._home.writer.insert(rows)
 
     async def given_up(self, cause: CancelCause) -> None:
@@ -119,25 +119,33 @@ class CallRecords:
             await self._home.writer.insert(rows)
 
     async def ended(self, result: ToolResult) -> None:
-        await self._tell("ended", {"by": "live"}, result)
+        await self._tell("ended", result, by="live")
 
     async def closed(self, result: ToolResult) -> None:
-        error = await self._tell("result", {"by": "live", "judged": True}, result)
+        error = await self._tell("result", result, by="live", judged=True)
         if error is not None and not isinstance(error, JournalFailedError):  # a redact that has raised, as a rule
             reason = f"its result could not be recorded: {type(error).__name__}"
             await self.given_up(CancelCause(source="crash", reason=reason))
 
-    async def record(self, kind: str, data: dict[str, Any], result: ToolResult) -> None:
-        """An outcome of this run."""
-        told = {**data, "result": self._redacted("result", encoded(result))}
-        _must_be_a_result(told["result"])
-        await self._home.writer.insert([self._row(kind, self._run, told)])
-        self._has_outcome = True
+    async def withdrawn(self) -> None:
+        await self.given_up(CancelCause(source="crash"))
 
-    async def _tell(self, kind: str, data: dict[str, Any], result: ToolResult) -> Exception | None:
+    def told(self, result: ToolResult, **data: Any) -> dict[str, Any]:
+        """A result as data of a record, redacted.
+
+        Raises:
+            Exception: What ``redact`` raises.
+            TypeError: If it has not kept the form of a result.
+        """
+        told = self._redacted("result", encoded(result))
+        _must_be_a_result(told)
+        return {**data, "result": told}
+
+    async def _tell(self, kind: str, result: ToolResult, **data: Any) -> Exception | None:
         """Record an outcome; one that cannot be is told of loudly, and the error comes back."""
         try:
-            await self.record(kind, data, result)
+            await self._home.writer.insert([self._row(kind, self._run, self.told(result, **data))])
+            self._has_outcome = True
         except Exception as error:
             _log.exception(
                 "the %s of call %r in conversation %r is NOT recorded: asked for again, it counts as %s",
