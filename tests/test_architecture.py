@@ -26,7 +26,8 @@ _materialize _gates _dispatch _around _after _finish _call _outstanding _reach _
 _stalled _openings _planner _concurrency _callbacks _control _order _scheduler _batch _stream _transcript __init__
 process._arguments process._output process._census process._tree process._command process._shell_tool process._worker
 process.__init__
-journal._failures journal._codec journal._format journal._lock journal._writer journal._database journal._recovery
+journal._failures journal._codec journal._format journal._lock journal._in_use journal._writer
+journal._database journal._recovery
 journal._export journal._listing journal._timeline journal._timeline_template journal._timeline_page
 journal._entry journal._conversation journal._journal journal.__init__ journal.__main__
 testing._doubles testing._report testing._resources testing._source testing._tracing testing._swallowing

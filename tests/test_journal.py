@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from journals import call, code, entered, executed, kinds, opened, pay, put, recorded, writer_of
+from journals import call, code, crashed, entered, executed, kinds, opened, pay, put, recorded, writer_of
 
 from trio_tools import (
     DUPLICATE_CALL,
@@ -41,6 +43,7 @@ from trio_tools import (
 from trio_tools._recording import Asked, Opening, Recorder
 from trio_tools.journal import (
     SqliteJournal,
+    list_conversations,
 )
 from trio_tools.journal._codec import decoded, encoded
 from trio_tools.journal._recovery import histories
@@ -129,10 +132,10 @@ def test_a_cancellation_while_the_mark_is_written_leaves_the_body_unentered(tmp_
         writer, scope = writer_of(journal), trio.CancelScope()
         insert = writer.insert
 
-        async def cancels(rows: Any) -> None:
+        async def cancels(rows: Any, written: Any = None) -> None:
             if rows[0][2] == "dispatched":
                 scope.cancel()
-            await insert(rows)
+            await insert(rows, written)
 
         writer.insert = cancels
         return await registry.execute(call(), scope=scope)
@@ -343,12 +346,12 @@ def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(
         writer = writer_of(journal)
         insert, count = writer.insert, 0
 
-        async def fails(rows: Any) -> None:
+        async def fails(rows: Any, written: Any = None) -> None:
             nonlocal count
             count += 1
             if count == 3 or (count == 4 and not may_be_closed):
                 raise ValueError("what cannot be written")
-            await insert(rows)
+            await insert(rows, written)
 
         writer.insert = fails
         registry = ToolRegistry([pay], journal=journal.conversation("a"))
@@ -360,6 +363,43 @@ def test_a_batch_that_is_refused_while_it_begins_leaves_no_call_open(
     assert [code(one) for one in refused] == [JOURNAL_FAILED] * 3
     assert code(again) == (None if may_be_closed else DUPLICATE_CALL)
     assert ("call 'c1' of conversation 'a' stays open" in caplog.text) is not may_be_closed
+
+
+@pytest.mark.parametrize("recorded_before", [False, True])
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_interrupt_while_the_first_records_are_written_leaves_no_call_open(
+    tmp_path: Path, batch: bool, recorded_before: bool
+) -> None:
+    """Ctrl-C comes while the disk is at work: it is raised when it is known what has been written."""
+    if recorded_before:
+        crashed(tmp_path, "put", "call", "dispatched")
+
+    async def main(journal: SqliteJournal) -> ToolResult:
+        registry = ToolRegistry([put], journal=journal.conversation("a"))
+        writer = writer_of(journal)
+        carry_out, go_on = writer._carry_out, threading.Event()  # pyright: ignore[reportPrivateUsage] - to come in between
+        token = trio.lowlevel.current_trio_token()
+
+        def interrupted(requests: Any) -> None:
+            writer._carry_out = carry_out  # pyright: ignore[reportPrivateUsage]
+            token.run_sync_soon(signal.raise_signal, signal.SIGINT)
+            token.run_sync_soon(go_on.set)
+            go_on.wait()
+            carry_out(requests)
+
+        writer._carry_out = interrupted  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(KeyboardInterrupt):
+            if batch:
+                await run_batch(registry, [call("put"), call("put", id="c2")], scope=trio.CancelScope())
+            else:
+                await registry.execute(call("put"), scope=trio.CancelScope())
+        assert entered == []
+        closed = [one for one in recorded(tmp_path) if one.kind == "result"][-1].data["result"]
+        assert closed["body"] == ("interrupted" if recorded_before else "not-started")
+        return await registry.execute(call("put"), scope=trio.CancelScope())
+
+    assert isinstance(opened(tmp_path, main), ToolSuccess)
+    assert list_conversations(tmp_path / "j.db")[0].open == 0
 
 
 def test_an_id_is_not_made_twice_at_once(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from trio_tools.journal import (
     SqliteJournal,
     _database,
     _journal,
+    export,
     list_conversations,
     open_journal,
 )
@@ -471,3 +472,38 @@ def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
     (tmp_path / "j.db").touch()
     closed(tmp_path / "j.db", 1)
     assert list_conversations(tmp_path / "j.db")[0].calls == 1
+
+
+def test_salvage_gives_what_stands_on_sound_pages_wherever_a_damaged_one_is(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "j.db"
+    source.parent.mkdir()
+    closed(source, 200)
+    whole, pages = source.read_bytes(), source.stat().st_size // 4096
+    for page in (pages // 4, pages // 2, pages - 2):
+        path = copied(source, tmp_path / str(page))
+        path.write_bytes(whole[: page * 4096] + b"\xff" * 4096 + whole[(page + 1) * 4096 :])
+        *lines, last = list(export(path, salvage=True))
+        read = [json.loads(line)["seq"] for line in lines[1:]]
+        assert read == sorted(set(read))
+        assert len(read) > 550, "of 600 records"
+        assert json.loads(last)["damage"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells of locks")
+def test_reading_costs_the_owner_no_lock_of_sqlite(tmp_path: Path) -> None:
+    """Whatever in this process has looked at the file while it was opened."""
+    path = tmp_path / "j.db"
+    closed(path)
+
+    def locks() -> list[str]:
+        inode = f":{path.stat().st_ino} "
+        return [line for line in Path("/proc/locks").read_text().splitlines() if inode in line and "POSIX" in line]
+
+    async def program() -> None:
+        with reading(path):
+            async with open_journal(path):
+                list_conversations(path)
+                assert locks()
+
+    trio.run(program)
+    assert not locks()

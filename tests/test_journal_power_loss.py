@@ -7,7 +7,6 @@ all of it, and with some of it, by lot. Each of these is opened as the next owne
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 import shutil
@@ -30,7 +29,7 @@ from trio_tools import (
     ToolRegistry,
     run_batch,
 )
-from trio_tools.journal import JournalError, _database, _lock, open_journal
+from trio_tools.journal import JournalError, _database, _in_use, _lock, open_journal
 
 pytestmark = pytest.mark.skipif((reason := why_not() or "") != "", reason=reason)
 
@@ -106,10 +105,10 @@ def change(mutant: str) -> None:
 
     setattr(_database, "_configure", configured)  # noqa: B010 - this process ends with it
     if mutant == "note before commit":
-        sqlite3.connect = functools.partial(sqlite3.connect, factory=NotesFirst)
+        setattr(_in_use, "_Connection", NotesFirst)  # noqa: B010 - likewise
 
 
-class NotesFirst(sqlite3.Connection):
+class NotesFirst(_in_use._Connection):  # pyright: ignore[reportPrivateUsage] - to come in between
     """Says that records are on the disk, and only then has them written there."""
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
@@ -30,6 +31,7 @@ from trio_tools import (
     tool,
 )
 from trio_tools.journal import (
+    JournalBusyError,
     JournalFailedError,
     SqliteJournal,
     _journal,
@@ -114,6 +116,38 @@ def test_a_disk_that_hangs_is_given_up_on(tmp_path: Path) -> None:
         return result
 
     assert code(opened(tmp_path, main, patience=0.05)) == JOURNAL_FAILED
+    assert entered == []
+
+
+def test_who_has_left_while_the_disk_hangs_stays_the_owner_until_it_has_ended(tmp_path: Path) -> None:
+    """And what the thread notes late does not go into a file that has its descriptor's number by now."""
+    works_again = threading.Event()
+
+    async def program() -> bytes:
+        async with open_journal(tmp_path / "j.db", patience=0.05) as journal:
+            writer = writer_of(journal)
+            carry_out = writer._carry_out  # pyright: ignore[reportPrivateUsage] - to be slow
+
+            def slowly(requests: Any) -> None:
+                works_again.wait()
+                carry_out(requests)
+
+            writer._carry_out = slowly  # pyright: ignore[reportPrivateUsage]
+            registry = ToolRegistry([pay], journal=journal.conversation("a"))
+            assert code(await registry.execute(call(), scope=trio.CancelScope())) == JOURNAL_FAILED
+        with pytest.raises(JournalBusyError):
+            async with open_journal(tmp_path / "j.db"):
+                raise AssertionError
+        others = [os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT) for _ in range(8)]
+        works_again.set()
+        for thread in [one for one in threading.enumerate() if "writes a journal" in one.name]:
+            await trio.to_thread.run_sync(thread.join)
+        for other in others:
+            os.close(other)
+        async with open_journal(tmp_path / "j.db"):
+            return (tmp_path / "other").read_bytes()
+
+    assert trio.run(program) == b""
     assert entered == []
 
 
@@ -302,7 +336,7 @@ def test_a_program_that_has_ended_is_not_told(tmp_path: Path) -> None:
     made: list[Writer] = []
 
     async def main() -> None:
-        made.append(Writer(connection, lambda seq: None, 1.0))
+        made.append(Writer(connection, lambda seq: None, lambda: None, 1.0))
 
     trio.run(main)
     writer: Any = made[0]
@@ -358,4 +392,17 @@ def test_patience_counts_for_a_stranger_who_holds_the_lock_of_sqlite(tmp_path: P
 
     assert opened(tmp_path, main) == 30_000
     assert opened(tmp_path, main, patience=7.5) == 7_500
-    assert opened(tmp_path, main, patience=math.inf) == 1_000_000_000
+    for patience in (math.inf, 10**400):
+        assert opened(tmp_path, main, patience=patience) == 1_000_000_000
+
+
+def test_a_call_that_cannot_be_written_keeps_no_other_of_its_batch_from_being_made(tmp_path: Path) -> None:
+    async def main(journal: SqliteJournal) -> tuple[ToolResult, ...]:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        calls = [call(), call(id="c2", amount=10**5000)]
+        return (await run_batch(registry, calls, scope=trio.CancelScope())).results
+
+    first, second = opened(tmp_path, main)
+    assert isinstance(first, ToolSuccess)
+    assert code(second) == JOURNAL_FAILED
+    assert entered == ["pay"]

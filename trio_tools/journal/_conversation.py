@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 import attrs
@@ -54,41 +55,45 @@ class Conversation:
     async def begin(self, calls: Sequence[Asked], /) -> list[Opening]:
         """Record that these calls are to be made, in one commit; or find what was recorded of them before.
 
-        A checkpoint. Raises nothing but what cancels, or interrupts, a tool's ``reconcile``.
+        A checkpoint. Raises nothing but what interrupts it, or interrupts a tool's ``reconcile``; then no call of these
+        stays open.
         """
-        sound = [asked for asked in calls if is_well_formed(asked.request.id)]
-        if len(sound) < len(calls):
-            begun = iter(await self.begin(sound) if sound else ())
-            refused = _refused(ValueError("its id is no text"))
-            return [next(begun) if is_well_formed(asked.request.id) else refused for asked in calls]
-        entries = [CallRecords(self._home, self.id, asked) for asked in calls]
+        prepared = [self._prepared(asked) for asked in calls]
+        entries = [one for one in prepared if isinstance(one, CallRecords)]
+        openings = iter(await self._begun(entries) if entries else ())
+        return [next(openings) if isinstance(one, CallRecords) else one for one in prepared]
+
+    def _prepared(self, asked: Asked) -> CallRecords | Opening:
+        try:
+            if not is_well_formed(asked.request.id):
+                raise ValueError("its id is no text")
+            return CallRecords(self._home, self.id, asked)
+        except Exception as error:  # of redact, or of arguments that are no JSON text
+            return _refused(error)
+
+    async def _begun(self, entries: Sequence[CallRecords]) -> list[Opening]:
+        def written() -> None:
+            for entry in entries:
+                entry.is_open = True
+
         try:
             try:
-                await self._home.writer.insert([row for entry in entries for row in entry.beginning()])
+                await self._home.writer.insert([row for entry in entries for row in entry.beginning], written)
             except ConflictError:
-                return await self._begun_one_by_one(entries)
-        except Exception as error:
+                return [await self._begun_alone(entry) for entry in entries]
+        except BaseException as error:  # an interrupt, or a journal that has failed
+            cause = CancelCause(source="interrupt", reason=type(error).__name__)
+            for entry in entries:
+                if entry.is_open:
+                    await entry.given_up(cause)
+            if not isinstance(error, Exception):
+                raise
             return [_refused(error)] * len(entries)
         return [Opening(entry) for entry in entries]
 
-    async def _begun_one_by_one(self, entries: Sequence[CallRecords]) -> list[Opening]:
-        openings: list[Opening] = []
-        try:
-            for entry in entries:
-                openings.append(await self._begun(entry))  # noqa: PERF401 - what has begun must be known
-        except BaseException as error:  # an interrupt, or a journal that has failed
-            cause = CancelCause(source="interrupt", reason=type(error).__name__)
-            for entry in [opening.entry for opening in openings if isinstance(opening.entry, CallRecords)]:
-                await entry.given_up(cause)
-            raise
-        return openings
-
-    async def _begun(self, entry: CallRecords) -> Opening:
-        try:
-            await self._home.writer.insert(entry.beginning())
-        except ConflictError:
-            pass
-        else:
+    async def _begun_alone(self, entry: CallRecords) -> Opening:
+        with suppress(ConflictError):
+            await entry.begin()
             return Opening(entry)
         try:
             return await self._known(entry)

@@ -13,7 +13,8 @@ from typing import Any
 
 from trio_tools.journal._failures import JournalDamagedError, JournalError
 from trio_tools.journal._format import APPLICATION_ID, MIGRATIONS, SCHEMA, SELECT, VERSION, Event, events
-from trio_tools.journal._lock import high_water_of, is_held_here
+from trio_tools.journal._in_use import connect, unless_in_use
+from trio_tools.journal._lock import high_water_of
 
 __all__ = ["all_events", "connected", "damage", "meta", "must_be_there", "reading", "real", "refuse_strangers", "told"]
 
@@ -34,8 +35,8 @@ def connected(path: Path, patience: float) -> sqlite3.Connection:
     if not path.exists() or path.stat().st_size == 0:
         _must_be_meant_to_be_new(path)
         _make(path)
-    _must_be_ours(path)
-    connection = sqlite3.connect(path, min(patience, _LONGEST), isolation_level=None, check_same_thread=False)
+    _version_of(path)
+    connection = connect(path, path, timeout=min(patience, _LONGEST), isolation_level=None, check_same_thread=False)
     connection.text_factory = _text
     try:
         _configure(connection, path)
@@ -125,7 +126,7 @@ def meta(connection: sqlite3.Connection, key: str) -> str:
 
 def _read_only(path: Path) -> sqlite3.Connection:
     quoted = path.resolve().as_uri()
-    connection = sqlite3.connect(f"{quoted}?mode=ro", uri=True, isolation_level=None)
+    connection = connect(path, f"{quoted}?mode=ro", uri=True, isolation_level=None)
     try:
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
     except sqlite3.OperationalError:  # pragma: no cover - shown with a process of another user
@@ -134,7 +135,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
         log = path.with_name(path.name + "-wal")
         if log.exists() and log.stat().st_size:
             raise
-        connection = sqlite3.connect(f"{quoted}?immutable=1", uri=True, isolation_level=None)
+        connection = connect(path, f"{quoted}?immutable=1", uri=True, isolation_level=None)
     connection.text_factory = _text
     return connection
 
@@ -213,8 +214,7 @@ def must_be_there(path: Path) -> None:
 
 def _version_of(path: Path) -> int:
     """That of its format, whoever has it open."""
-    # To close a file drops all locks that this process has on it, those of SQLite too: leave what is open here alone.
-    return VERSION if is_held_here(path) else _must_be_ours(path)
+    return unless_in_use(path, _must_be_ours) or VERSION  # who uses it has looked
 
 
 def _must_be_ours(path: Path) -> int:

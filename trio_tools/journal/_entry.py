@@ -6,7 +6,7 @@ import hashlib
 import logging
 import sqlite3
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import attrs
@@ -39,7 +39,16 @@ class Home:
 
 
 class CallRecords:
-    """The records of one call."""
+    """The records of one call.
+
+    Attributes:
+        asked: The call.
+        beginning: Its first records.
+        is_open: Whether it is recorded that it is being made.
+
+    Raises:
+        Exception: What ``redact`` raises, or ``ValueError`` if the arguments cannot be written.
+    """
 
     def __init__(self, home: Home, conversation: str, asked: Asked) -> None:
         self._home = home
@@ -52,6 +61,8 @@ class CallRecords:
         self._has_outcome = False  # recorded
         self._announced = asked.at_once  # whether the first attempt is recorded by now
         self.effects: str = "mutating" if asked.tool is None else asked.tool.effects
+        self.beginning: Sequence[Row] = self._beginning()
+        self.is_open = False
 
     @property
     def idempotency_key(self) -> str:
@@ -63,8 +74,7 @@ class CallRecords:
         told = canonical([self.asked.request.name, _plain(self.asked.request)]).encode()
         return hashlib.blake2b(told, key=self._home.journal_id.encode(), digest_size=16).hexdigest()
 
-    def beginning(self) -> list[Row]:
-        """The first records."""
+    def _beginning(self) -> list[Row]:
         request = self.asked.request
         arguments = _plain(request)
         data = {
@@ -80,6 +90,13 @@ class CallRecords:
             rows.append(self._row("dispatched", 1, {}))
         return rows
 
+    async def begin(self) -> None:
+        """Record that it is to be made."""
+        await self._home.writer.insert(self.beginning, self._opened)
+
+    def _opened(self) -> None:
+        self.is_open = True
+
     async def history(self) -> History:
         """What was recorded of it; something was."""
         return await self._home.writer.ask(lambda connection: _history(connection, *self._key))
@@ -91,12 +108,14 @@ class CallRecords:
         rows = [self._row("resumed", self._run, {"effects": self.effects})]
         if outcome is not None:
             rows.append(self._row("ended", self._run, outcome))
-        await self._home.writer.insert(rows)
+        await self._home.writer.insert(rows, self._opened)
 
     async def given_up(self, cause: CancelCause) -> None:
         """It is not being made, and has no result: close it as recovery would. Raises nothing; a failure is logged."""
         try:
-            data = (await self.history()).conclusion(cause)
+            history = await self.history()
+            history.attempts -= self._announced  # a mark that was written with the first record, and no body entered
+            data = history.conclusion(cause)
             await self._home.writer.insert([self._row("result", self._run, data)])
         except Exception:
             _log.exception("call %r of conversation %r stays open until the journal is opened again", *self._key[::-1])

@@ -5,20 +5,49 @@ with the columns of :mod:`trio_tools.journal._format` but its checksum. ``data``
 ``digest``, ``effects``, ``root``, ``agent``; of ``dispatched``: ``effects``, if they are those of another tool, which
 has taken the name meanwhile; of ``ended``: ``result`` and ``by`` (``live``, ``reconcile``, ``recovery``: it was
 recorded in a run before); of ``result``: ``result``, ``by`` (``live``, ``recovery``) and ``judged``; of ``resumed``:
-``effects``.
+``effects``; of ``approval``: nothing. ``arguments`` that were none are ``{"malformed": why}``.
+
+A ``result`` is an object: ``is_error``, and the fields of a :class:`ToolSuccess` (``value``, ``content``, ``meta``,
+``contexts``, ``concludes_turn``, ``body``) or of a :class:`ToolFailure` (``error``, ``content``, ``meta``, ``contexts``,
+``body``, ``cause``, ``partial``, ``superseded``). Content blocks have the form that they have in the Model Context
+Protocol.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from trio_tools.journal._database import damage, reading
+from trio_tools.journal._database import damage, reading, real
 from trio_tools.journal._failures import JournalDamagedError, JournalError
-from trio_tools.journal._format import SELECT, VERSION, canonical, events
+from trio_tools.journal._format import SELECT, SELECT_BETWEEN, VERSION, canonical, events
+from trio_tools.journal._lock import high_water_of
 
 __all__ = ["export"]
+
+
+def _readable(connection: sqlite3.Connection, path: Path, wrong: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The records that can be read, in order: what stands on pages that are damaged is passed over."""
+    try:
+        ((last,),) = connection.execute("SELECT max(seq) FROM event").fetchall()
+    except sqlite3.DatabaseError:
+        last = high_water_of(real(path))
+    todo = [(1, last or 0)]
+    while todo:
+        first, last = todo.pop()
+        try:
+            for row in connection.execute(SELECT_BETWEEN, (first, last)):
+                yield row
+                first = row[0] + 1
+        except sqlite3.DatabaseError as error:
+            if str(error) not in wrong:
+                wrong.append(str(error))
+            if first < last:
+                middle = (first + last) // 2
+                todo += [(middle + 1, last), (first, middle)]
 
 
 def export(path: str | os.PathLike[str], conversation: str | None = None, *, salvage: bool = False) -> Iterator[str]:
@@ -40,7 +69,7 @@ def export(path: str | os.PathLike[str], conversation: str | None = None, *, sal
     found = conversation is None
     try:
         with reading(Path(path), salvage=salvage) as connection:
-            for row in connection.execute(SELECT):
+            for row in _readable(connection, Path(path), wrong) if salvage else connection.execute(SELECT):
                 try:
                     (event,) = events([row])
                 except JournalDamagedError as error:

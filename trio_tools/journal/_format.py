@@ -34,6 +34,7 @@ __all__ = [
     "MIGRATIONS",
     "SCHEMA",
     "SELECT",
+    "SELECT_BETWEEN",
     "SELECT_CALL",
     "SELECT_CONVERSATION",
     "VERSION",
@@ -51,6 +52,8 @@ SELECT_CALL = """SELECT seq, conversation, call, kind, number, epoch, wall, data
     WHERE conversation = ? AND call = ? ORDER BY seq"""
 SELECT_CONVERSATION = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
     WHERE conversation = ? ORDER BY seq"""
+SELECT_BETWEEN = """SELECT seq, conversation, call, kind, number, epoch, wall, data, crc FROM event
+    WHERE seq BETWEEN ? AND ? ORDER BY seq"""
 INSERT = "INSERT INTO event (conversation, call, kind, number, epoch, wall, data, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",

@@ -25,6 +25,8 @@ from trio_tools.journal._writer import Writer
 
 __all__ = ["Journal", "SqliteJournal", "open_journal"]
 
+_FOR_EVER = 1e9  # seconds: no program runs for as long, and every clock can add them
+
 
 class Journal(Protocol):
     """Whatever keeps conversations."""
@@ -89,15 +91,16 @@ async def open_journal(
         async with open_journal("agent.journal") as journal:
             registry = ToolRegistry(tools, journal=journal.conversation("user-17"))
 
-    There is one owner at a time. Leave the block when the registry's calls have been answered: what they record
-    afterwards fails. Entering and leaving are checkpoints; if ``Cancelled`` comes out of entering, nothing is open.
+    There is one owner at a time; one that has left stays it for as long as a disk that hangs is at work for it. Leave
+    the block when the registry's calls have been answered: what they record afterwards fails. Entering and leaving are
+    checkpoints; if ``Cancelled`` comes out of entering, nothing is open.
 
     Args:
         path: The file. Beside it are made ``<path>.lock``, and while it is open ``<path>-wal`` and ``<path>-shm``. Keep
             it on a local disk. Its mode is 0600.
         redact: Called with ``"arguments"`` or ``"result"`` and the plain JSON of it before anything is written; what it
             returns is written instead, and of a result has the form of one. Replays give back what was written. If it
-            raises for arguments, the calls of the commit are not made; for a result, that is not recorded, which is
+            raises for arguments, that call is not made; for a result, that is not recorded, which is
             told of loudly, and asked for again the call is one that was cut short.
         patience: Seconds of real time, > 0, that a write may take before the journal counts as failed. A clock of tests
             that jumps when nothing runs (``MockClock(autojump_threshold=...)``) moves on by as many at each write.
@@ -113,15 +116,13 @@ async def open_journal(
         raise TypeError(f"redact takes a function of a kind and JSON, not {redact!r}")
     if isinstance(patience, bool) or not isinstance(patience, int | float) or not patience > 0:  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
         raise ValueError(f"patience must be a positive number of seconds, not {patience!r}")
+    patience = float(min(patience, _FOR_EVER))
     lock, connection, journal_id, epoch, recovered = await trio.to_thread.run_sync(_opened, file, patience)
-    writer = Writer(connection, lock.note, patience)
+    writer = Writer(connection, lock.note, lock.release, patience)
     try:
         yield SqliteJournal(file, journal_id, epoch, recovered, Home(writer, journal_id, epoch, redact))
     finally:
-        try:
-            await writer.aclose()
-        finally:
-            lock.release()
+        await writer.aclose()
 
 
 def _must_be_a_name(id: object) -> None:
@@ -140,8 +141,8 @@ def _opened(path: Path, patience: float) -> tuple[Lock, sqlite3.Connection, str,
             connection = connected(path, patience)
             undo.callback(connection.close)
             journal_id, epoch = meta(connection, "journal_id"), int(meta(connection, "epoch")) + 1
-            rows, recovered = recovery(all_events(connection), epoch)
             connection.execute("BEGIN IMMEDIATE")
+            rows, recovered = recovery(all_events(connection), epoch)
             connection.executemany(INSERT, rows)
             connection.execute("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
             connection.execute("COMMIT")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import weakref
 import zlib
 from pathlib import Path
@@ -58,27 +59,25 @@ class Lock:
             os.close(self._descriptor)
             raise JournalError(f"{path} cannot be written, which a journal needs: {error}") from error
         self._held = True
+        self._noting = threading.Lock()  # a number of a descriptor that is closed is soon another file's
         _held.add(self)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it has not been released."""
-        return self._held
 
     def note(self, seq: int) -> None:
         """All up to ``seq`` is on disk."""
-        os.pwrite(self._descriptor, _MARK.pack(seq, _crc(seq)), 0)
+        with self._noting:
+            if self._held:
+                os.pwrite(self._descriptor, _MARK.pack(seq, _crc(seq)), 0)
 
     def release(self) -> None:
         """Let the next owner in."""
+        with self._noting:
+            self.drop()
+
+    def drop(self) -> None:
+        """The same, where nobody can be noting anything."""
         if self._held:
             self._held = False
             os.close(self._descriptor)
-
-
-def is_held_here(journal: Path) -> bool:
-    """Whether this process owns the journal."""
-    return any(lock.journal == journal and lock.is_held for lock in list(_held))
 
 
 def high_water_of(journal: Path) -> int:
@@ -105,7 +104,7 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 def _forget_in_child() -> None:  # pragma: no cover - in the child
     for lock in list(_held):
-        lock.release()
+        lock.drop()  # the thread that notes is not there, and may have left something locked
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows does not fork

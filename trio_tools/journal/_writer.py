@@ -33,6 +33,10 @@ class _Request:
     answer: object = None
     error: BaseException | None = None
 
+    def is_done(self) -> bool:
+        """Whether it was carried out, and without an error."""
+        return self.done is not None and self.done.is_set() and self.error is None
+
 
 class Writer:
     """Owns the connection, in a thread of its own.
@@ -40,12 +44,16 @@ class Writer:
     Args:
         connection: Open, in no transaction.
         note: Told of the last sequence number after each commit that is on disk.
+        over: Called in the thread when it has written everything and closed the connection, however late that is.
         patience: Seconds of real time that a request may take, > 0; then the journal has failed.
     """
 
-    def __init__(self, connection: sqlite3.Connection, note: Callable[[int], None], patience: float) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, note: Callable[[int], None], over: Callable[[], None], patience: float
+    ) -> None:
         self._connection = connection
         self._note = note
+        self._end = over
         self._patience = patience
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
@@ -54,14 +62,25 @@ class Writer:
         self.failure: JournalFailedError | None = None
         threading.Thread(target=self._serve, name="trio_tools: writes a journal", daemon=True).start()
 
-    async def insert(self, rows: Sequence[Row]) -> None:
+    async def insert(self, rows: Sequence[Row], written: Callable[[], None] | None = None) -> None:
         """Have rows written; all or none. They are on disk when this returns. A checkpoint that is shielded.
+
+        An interrupt is raised when it is known whether they are.
+
+        Args:
+            rows: The rows.
+            written: Called when they are on disk, also if an interrupt is raised then.
 
         Raises:
             ConflictError: If there is such a record already.
             JournalFailedError: If it failed, now or before, or took too long. Whether they are on disk is unknown.
         """
-        await self._wait_for(_Request(rows=rows))
+        request = _Request(rows=rows)
+        try:
+            await self._wait_for(request)
+        finally:
+            if written is not None and request.is_done():
+                written()
 
     def insert_soon(self, rows: Sequence[Row]) -> None:
         """Have rows written with whatever is written next; nobody is told if that fails.
@@ -81,7 +100,7 @@ class Writer:
         return cast(T, await self._wait_for(_Request(ask=question)))
 
     async def aclose(self) -> None:
-        """Write what waits, and close the connection. A checkpoint that is shielded."""
+        """Write what waits, and close the connection. A checkpoint that is shielded, and no longer than patience."""
         self._closed = True
         self._queue.put(None)
         await self._in_time(self._over)
@@ -89,20 +108,28 @@ class Writer:
     async def _wait_for(self, request: _Request) -> object:
         request.done = trio.Event()
         self._put(request)
-        if not await self._in_time(request.done):
-            self._failed(f"a write has taken more than {self._patience:g} seconds")
+        try:
+            await self._in_time(request.done)
+        finally:
+            if not request.done.is_set():
+                self._failed(f"a write has taken more than {self._patience:g} seconds")
+        if not request.done.is_set():
             raise cast(JournalFailedError, self.failure)
         if request.error is not None:
             raise request.error
         return request.answer
 
-    async def _in_time(self, event: trio.Event) -> bool:
-        """Wait for it, no longer than patience allows; whether it came. A virtual clock may jump: real time counts."""
-        began = time.monotonic()
+    async def _in_time(self, event: trio.Event) -> None:
+        """Wait for it, no longer than patience allows. A virtual clock may jump: real time counts."""
+        began, interrupt = time.monotonic(), None
         while not event.is_set() and time.monotonic() - began < self._patience:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + self._patience):
-                await event.wait()
-        return event.is_set()
+            try:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + self._patience):
+                    await event.wait()
+            except KeyboardInterrupt as error:  # raised below, when it is known what came of it
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def _put(self, request: _Request) -> None:
         if self.failure is not None:
@@ -131,6 +158,7 @@ class Writer:
             self._wake([one.done for one in requests if one.done is not None])
         with suppress(sqlite3.Error):
             self._connection.close()
+        self._end()
         self._wake([self._over])
 
     def _wake(self, events: Sequence[trio.Event]) -> None:
