@@ -8,9 +8,9 @@ recorded in a run before); of ``result``: ``result``, ``by`` (``live``, ``recove
 ``effects``; of ``approval``: nothing. ``arguments`` that were none are ``{"malformed": why}``.
 
 A ``result`` is an object: ``is_error``, and the fields of a :class:`ToolSuccess` (``value``, ``content``, ``meta``,
-``contexts``, ``concludes_turn``, ``body``) or of a :class:`ToolFailure` (``error``, ``content``, ``meta``, ``contexts``,
-``body``, ``cause``, ``partial``, ``superseded``). Content blocks have the form that they have in the Model Context
-Protocol.
+``contexts``, ``concludes_turn``, ``body``) or of a :class:`ToolFailure` (``error``, ``content``, ``meta``,
+``contexts``, ``body``, ``cause``, ``partial``, ``superseded``). Content blocks have the form that they have in the
+Model Context Protocol.
 """
 
 from __future__ import annotations
