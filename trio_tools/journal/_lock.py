@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import struct
-import threading
 import weakref
 import zlib
 from pathlib import Path
@@ -59,22 +58,14 @@ class Lock:
             os.close(self._descriptor)
             raise JournalError(f"{path} cannot be written, which a journal needs: {error}") from error
         self._held = True
-        self._noting = threading.Lock()  # a number of a descriptor that is closed is soon another file's
         _held.add(self)
 
     def note(self, seq: int) -> None:
         """All up to ``seq`` is on disk."""
-        with self._noting:
-            if self._held:
-                os.pwrite(self._descriptor, _MARK.pack(seq, _crc(seq)), 0)
+        os.pwrite(self._descriptor, _MARK.pack(seq, _crc(seq)), 0)
 
     def release(self) -> None:
-        """Let the next owner in."""
-        with self._noting:
-            self.drop()
-
-    def drop(self) -> None:
-        """The same, where nobody can be noting anything."""
+        """Let the next owner in, once nothing more is noted: a number of a descriptor is soon another file's."""
         if self._held:
             self._held = False
             os.close(self._descriptor)
@@ -104,7 +95,7 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 def _forget_in_child() -> None:  # pragma: no cover - in the child
     for lock in list(_held):
-        lock.drop()  # the thread that notes is not there, and may have left something locked
+        lock.release()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows does not fork
