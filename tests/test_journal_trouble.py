@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
@@ -38,6 +39,7 @@ from trio_tools.journal import (
     _writer,
     open_journal,
 )
+from trio_tools.journal._lock import Lock
 from trio_tools.journal._writer import Writer
 
 
@@ -357,6 +359,34 @@ def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], error:
 
     with pytest.raises(error, match=told):
         opened(tmp_path, main, **options)
+
+
+def test_without_a_thread_nothing_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def program() -> None:
+        await trio.to_thread.run_sync(int)  # trio's own thread is there before
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start"):
+            patch.setattr(threading.Thread, "start", refused)
+            async with open_journal(tmp_path / "j.db"):
+                raise AssertionError("it was entered")
+        async with open_journal(tmp_path / "j.db") as journal:
+            assert journal.epoch == 2
+
+    trio.run(program)
+
+
+def test_the_block_is_not_protected_from_interrupts(tmp_path: Path) -> None:
+    async def program() -> None:
+        async with open_journal(tmp_path / "j.db"):
+            assert not trio.lowlevel.currently_ki_protected()
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("it goes on")
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(program)
+    Lock(tmp_path / "j.db").release()
 
 
 def test_bad_conversations_and_declarations_are_refused(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ class SqliteJournal:
 
 
 @asynccontextmanager
+@trio.lowlevel.enable_ki_protection  # not of the block: what is open is either handed over or closed
 async def open_journal(
     path: str | os.PathLike[str],
     *,
@@ -93,7 +94,7 @@ async def open_journal(
 
     There is one owner at a time; one that has left stays it for as long as a disk that hangs is at work for it. Leave
     the block when the registry's calls have been answered: what they record afterwards fails. Entering and leaving are
-    checkpoints; if ``Cancelled`` comes out of entering, nothing is open.
+    checkpoints; if ``Cancelled``, or an interrupt, comes out of entering, nothing is open.
 
     Args:
         path: The file. Beside it are made ``<path>.lock``, and while it is open ``<path>-wal`` and ``<path>-shm``. Keep
@@ -110,6 +111,7 @@ async def open_journal(
         JournalDamagedError: If it is not whole.
         JournalError: If the place or the format is wrong; it says what to do.
         ValueError, TypeError: If an argument is not what it should be.
+        RuntimeError: If the system has no thread left. Nothing is open then.
     """
     file = real(path)
     if redact is not None and (not callable(redact) or inspect.iscoroutinefunction(redact)):
@@ -118,7 +120,12 @@ async def open_journal(
         raise ValueError(f"patience must be a positive number of seconds, not {patience!r}")
     patience = float(min(patience, _FOR_EVER))
     lock, connection, journal_id, epoch, recovered = await trio.to_thread.run_sync(_opened, file, patience)
-    writer = Writer(connection, lock.note, lock.release, patience)
+    try:
+        writer = Writer(connection, lock.note, lock.release, patience)
+    except BaseException:  # the system has no thread left
+        connection.close()
+        lock.release()
+        raise
     try:
         yield SqliteJournal(file, journal_id, epoch, recovered, Home(writer, journal_id, epoch, redact))
     finally:
