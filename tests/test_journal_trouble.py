@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -37,6 +38,7 @@ from trio_tools.journal import (
     SqliteJournal,
     _journal,
     _writer,
+    export,
     open_journal,
 )
 from trio_tools.journal._lock import Lock
@@ -359,6 +361,22 @@ def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], error:
 
     with pytest.raises(error, match=told):
         opened(tmp_path, main, **options)
+
+
+def test_opening_does_not_wait_for_who_reads(tmp_path: Path) -> None:
+    """If it did, it would do so for ever."""
+
+    async def main(journal: SqliteJournal) -> None:
+        registry = ToolRegistry([pay], journal=journal.conversation("a"))
+        await registry.execute(call(id=f"c{journal.epoch}"), scope=trio.CancelScope())
+
+    opened(tmp_path, main)
+    lines = export(tmp_path / "j.db")
+    assert [json.loads(next(lines)).get("call") for _ in range(2)] == [None, "c1"]
+    opened(tmp_path, main, patience=math.inf)
+    assert len(list(lines)) == 2, "of the state that it began to read"
+    opened(tmp_path, main)
+    assert len(list(export(tmp_path / "j.db"))) == 10
 
 
 def test_without_a_thread_nothing_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def _opened(path: Path, patience: float) -> tuple[Lock, sqlite3.Connection, str,
             if rows:
                 ((last,),) = connection.execute("SELECT max(seq) FROM event").fetchall()
                 lock.note(last)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # the others wait for who reads
         except (sqlite3.Error, OSError) as error:
             raise told(path, error) from error
         undo.pop_all()
