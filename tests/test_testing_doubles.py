@@ -188,7 +188,10 @@ async def test_run_tool_makes_the_tools_of_a_registry_callable() -> None:
     assert result.value is False
 
 
-@pytest.mark.parametrize(("answers", "error"), [("rejected", TypeError), (["yes"], ValueError)])
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [("rejected", TypeError), ({"rejected"}, TypeError), ({"rejected": 1}, TypeError), (["yes"], ValueError)],
+)
 def test_a_script_of_anything_else_than_answers_is_refused(answers: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"answers is a list, such as \['rejected'\]|one of 'allowed-once'.*not 'yes'"):
         ScriptedApprover(answers)

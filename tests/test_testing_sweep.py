@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import linecache
 import math
 import socket
 import subprocess
@@ -147,6 +148,12 @@ def test_a_sequence_of_results_will_do() -> None:
     assert report.points[1].outcome == "ABORTED, ABORTED_BEFORE_DISPATCH"
 
 
+def location_of(line: str, breach: Breach) -> bool:
+    """Whether it is told at that line of this file."""
+    filename, number = (breach.where or "").split(" in ")[0].rsplit(":", 1)
+    return filename == __file__ and linecache.getline(filename, int(number)).strip() == line
+
+
 def rules(report: CancelReport) -> set[str]:
     return {breach.rule for breach in report.breaches}
 
@@ -168,9 +175,37 @@ def test_a_scenario_that_lets_cancelled_out_has_no_result() -> None:
         return await one_call(ToolRegistry([work]))(scope)
 
     report = swept(make_call)
-    assert rules(report) == {"no-result"}
+    (breach,) = report.breaches
+    assert breach.rule == "no-result"
+    assert "Cancelled came out of the scenario, and no result" in breach.text
+    assert location_of("await trio.sleep(1)", breach)
     assert report.points[1].results == ()
     assert report.points[-1].outcome == "ABORTED"
+
+
+def test_what_comes_out_beside_a_cancellation_is_told() -> None:
+    async def fails() -> None:
+        try:
+            await trio.sleep(1)
+        finally:
+            raise LookupError("no such thing")
+
+    async def make_call(scope: trio.CancelScope) -> Any:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fails)
+            await trio.sleep(2)
+
+    report = swept(make_call)
+    assert rules(report) == {"no-result"}
+    assert "no such thing" in str(report)
+
+
+def test_an_interrupt_in_a_scenario_is_that_of_whoever_waits() -> None:
+    async def make_call(scope: trio.CancelScope) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        swept(make_call)
 
 
 def test_an_error_that_comes_out_is_told_with_its_line() -> None:
@@ -401,7 +436,16 @@ def test_a_scenario_that_is_not_async_is_told_so() -> None:
     def make_call(scope: trio.CancelScope) -> Any:
         return 3
 
-    assert "make_call must be async; it returned 3" in str(swept(make_call))
+    with pytest.raises(TypeError, match="make_call must be async, and return what came of a call; it made 3"):
+        swept(make_call)
+
+
+def test_a_scenario_that_is_an_async_generator_is_told_so() -> None:
+    async def make_call(scope: trio.CancelScope) -> Any:
+        yield 3
+
+    with pytest.raises(TypeError, match="make_call must be async.*it made <async_generator"):
+        swept(make_call)
 
 
 def test_a_single_tool_will_do_for_code() -> None:

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from trio_tools._batch import BatchOutcome
-from trio_tools._errors import describe
+from trio_tools._errors import describe, leaves
 from trio_tools._results import ToolFailure, ToolResult, ToolSuccess
 from trio_tools.testing._report import Breach, CancelPoint, Rule
 from trio_tools.testing._resources import Held, Marked, end_process, ended, held
@@ -33,6 +33,7 @@ class _Ended:
     answer: object = None
     error: BaseException | None = None
     swallowed: bool = False
+    not_async: str | None = None
 
 
 _PATIENCE = 0.5  # seconds for a descriptor; half as many each time that they were waited in vain
@@ -127,19 +128,31 @@ async def _ended(scenario: Scenario, scope: trio.CancelScope, steps: Steps) -> _
         with scope:
             try:
                 coming = scenario.make_call(scope)
-                if not isinstance(coming, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
-                    raise TypeError(f"make_call must be async; it returned {coming!r}")
-                ended_as.answer = await coming
-            except (Exception, SystemExit, StoppedError) as error:  # KeyboardInterrupt is that of whoever waits for us
+                if isinstance(coming, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+                    ended_as.answer = await coming
+                else:
+                    ended_as.not_async = f"make_call must be async, and return what came of a call; it made {coming!r}"
+            except BaseException as error:
                 ended_as.error = error
+                if _must_go_on(error):
+                    raise
             finally:
                 steps.stop()
             if scope.cancel_called:
                 await trio.lowlevel.checkpoint()
                 ended_as.swallowed = True
-    except RuntimeError as error:  # Trio's: a scope inside has been entered, and not left
+    except BaseException as error:  # Trio's, of a scope inside that was not left; or what came beside a cancellation
         ended_as.error = error
+        if _must_go_on(error):
+            raise
+    if ended_as.not_async is not None:
+        raise TypeError(ended_as.not_async)
     return ended_as
+
+
+def _must_go_on(error: BaseException) -> bool:
+    """Whether it belongs to whoever waits for us, in part: Ctrl-C, or a cancellation."""
+    return any(isinstance(leaf, KeyboardInterrupt | trio.Cancelled) for leaf in leaves(error))
 
 
 def _results(answer: object) -> tuple[ToolResult, ...]:
@@ -151,7 +164,10 @@ def _results(answer: object) -> tuple[ToolResult, ...]:
 
 def _of_results(scenario: Scenario, results: tuple[ToolResult, ...], ended_as: _Ended) -> Iterable[Breach]:
     error = ended_as.error
-    if error is not None and not isinstance(error, StoppedError):
+    if error is not None and _must_go_on(error):  # it was our cancellation, and went on
+        told = "Cancelled came out of the scenario, and no result: what it awaits beside its calls belongs into setup="
+        yield Breach("no-result", f"{told}, or behind a shield", _raised_in(error, scenario.files))
+    elif error is not None and not isinstance(error, StoppedError):
         told = f"instead of a result, {type(error).__name__} came out: {describe(error).message}"
         yield Breach("no-result", told, _raised_in(error, scenario.files))
     elif not results and error is None:

@@ -53,7 +53,8 @@ async def cancel_everywhere(
     A checkpoint, many times. If ``Cancelled`` comes out, the run of the moment has ended.
 
     Args:
-        make_call: Makes one call, or a batch, in the scope that it is given, and returns what came of it.
+        make_call: Makes one call, or a batch, in the scope that it is given, and returns what came of it. It is
+            disturbed like its calls: what it awaits beside them belongs into ``setup``.
         mode: What happens at each point, see :data:`Mode`.
         registry: Where the calls are made: then each call must have exactly one result.
         check: Looks at each run, and raises ``AssertionError`` if it does not like it.
@@ -200,7 +201,9 @@ async def assert_cancel_safe(
 def _chosen(modes: Iterable[Mode] | Mode) -> tuple[Mode, ...]:
     if isinstance(modes, str):
         return (modes,)
-    chosen = tuple(modes) if isinstance(modes, Iterable) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+    if not isinstance(modes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        raise TypeError(f"modes must be one of {', '.join(map(repr, MODES))}, or several, not {modes!r}")
+    chosen = tuple(modes)
     if not chosen:
         raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}: nothing would be tried")
     return chosen
