@@ -183,6 +183,45 @@ def test_a_scenario_that_lets_cancelled_out_has_no_result() -> None:
     assert report.points[-1].outcome == "ABORTED"
 
 
+@pytest.mark.parametrize("mode", ["cancel", "deadline"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_scenario_that_swallows_what_it_waits_in_is_told_the_line(mode: str, first: bool) -> None:
+    registry = ToolRegistry([work])
+
+    async def rest() -> None:
+        try:
+            await trio.sleep(1)
+        except BaseException:
+            return
+
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        if first:
+            await rest()
+        result = await one_call(registry)(scope)
+        if not first:
+            await rest()
+        return result
+
+    report = swept(make_call, mode=mode, registry=registry)
+    (breach,) = report.breaches
+    assert breach.rule == "swallowed"
+    assert location_of("except BaseException:", breach)
+
+
+def test_a_scenario_whose_block_keeps_cancelled_is_told_the_line() -> None:
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        result = await one_call(ToolRegistry([work]))(scope)
+        try:
+            await trio.sleep(1)
+        finally:
+            return result  # noqa: B012
+
+    (breach,) = swept(make_call).breaches
+    assert breach.rule == "swallowed"
+    assert location_of("return result  # noqa: B012", breach)
+    assert swept(make_call, mode="deadline").breaches == ()  # it may have been one of its own
+
+
 def test_what_comes_out_beside_a_cancellation_is_told() -> None:
     async def fails() -> None:
         try:
@@ -444,7 +483,7 @@ def test_a_scenario_that_is_an_async_generator_is_told_so() -> None:
     async def make_call(scope: trio.CancelScope) -> Any:
         yield 3
 
-    with pytest.raises(TypeError, match="make_call must be async.*it made <async_generator"):
+    with pytest.raises(TypeError, match=r"make_call must be async.*it made <async_generator"):
         swept(make_call)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import get_args
 
 import attrs
@@ -83,7 +84,7 @@ class ScriptedApprover:
     """
 
     def __init__(self, answers: Iterable[ApprovalOutcome]) -> None:
-        if isinstance(answers, str | Mapping | Set) or not isinstance(answers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
+        if isinstance(answers, str | Mapping | AbstractSet) or not isinstance(answers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - at run time too
             raise TypeError(f"answers is a list, such as ['rejected'], not {answers!r}")
         self._answers = list(answers)
         for answer in self._answers:

@@ -60,7 +60,7 @@ class Runs:
         """
         scenario, scope = self._scenario, trio.CancelScope()
         scenario.observer.observed.clear()
-        swallowed = SwallowWatch(scenario.files, REASON if scenario.mode == "cancel" else None)
+        swallowed = SwallowWatch(scenario.files, REASON if scenario.mode == "cancel" else None, _ended.__code__)
         count = Steps if scenario.max_seconds == math.inf else TimedSteps
         async with set_up(scenario):
             if scenario.setup is not nothing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from itertools import dropwhile, takewhile
 from types import CodeType, FrameType
 from typing import Any
 
@@ -71,11 +72,14 @@ class SwallowWatch:
         reason: The reason that our cancellation carries; ``None`` if it carries none, as one by a deadline does. Then
             of the second question only this is asked: was another exception raised in the place of ``Cancelled``? The
             code may have deadlines of its own.
+        runner: What awaits the scenario.
     """
 
-    def __init__(self, files: frozenset[str], reason: str | None) -> None:
+    def __init__(self, files: frozenset[str], reason: str | None, runner: CodeType) -> None:
         self._files = files
         self._reason = reason
+        self._runner = runner
+        self._scenario: FrameType | None = None  # the outermost frame of an author's; none, if it is not an author's
         self._is_ours: Callable[[trio.lowlevel.Task], bool] = lambda _: False
         self._found: list[tuple[BaseException | None, Swallowed]] = []
         self._arrived: dict[FrameType, _Arrived] = {}
@@ -92,7 +96,12 @@ class SwallowWatch:
         """
         self._is_ours = is_ours
         home, *others = tasks
-        self._called = {frame for frame in _frames(home) if _calls_the_author(frame.f_code)}
+        scenario = [*dropwhile(lambda frame: frame.f_code is not self._runner, _frames(home))]
+        self._called = {frame for frame in scenario if _calls_the_author(frame.f_code)}
+        before_any = takewhile(lambda frame: frame not in self._called, scenario)
+        self._scenario = next((frame for frame in before_any if self._is_authors(frame.f_code)), None)
+        if self._scenario is not None:
+            self._called.add(self._scenario)
         self._called |= {frame for task in others for frame in _frames(task) if self._is_called(frame)}
         self._before = sys.gettrace()
         if self._called:
@@ -105,6 +114,7 @@ class SwallowWatch:
         self._arrived.clear()
         self._delivered.clear()
         self._called.clear()
+        self._scenario = None
         return found
 
     def _make_trace(self) -> Trace:
@@ -146,7 +156,7 @@ class SwallowWatch:
 
     def _note_delivery(self, frame: FrameType | None, error: BaseException) -> None:
         where: str | None = None
-        while frame is not None:
+        while frame is not None and frame is not self._scenario:  # what arrives there may become a result
             around = frame.f_back
             if where is None and self._is_authors(frame.f_code):
                 where = location(frame)
@@ -180,8 +190,7 @@ class SwallowWatch:
             if ended.startswith("RETURN_"):
                 where = delivered.kept or delivered.where
                 if self._reason is not None:  # else it may have been a deadline of the code's own
-                    here = "" if where is None else " here"
-                    self._keep(delivered.error, f"Cancelled was delivered{here}, and did not come out", where)
+                    self._did_not_come_out(delivered.error, where)
             elif delivered.left is not None:
                 self._replaced(delivered.left)
 
@@ -258,12 +267,18 @@ class SwallowWatch:
             if (delivered := self._delivered.get(around)) is not None:
                 delivered.kept = location(frame, line)
                 return
+            if around is self._scenario and self._reason is not None:
+                self._did_not_come_out(arrived.error, location(frame, line))
             around = around.f_back
 
     def _keep_in_handler(self, frame: FrameType, error: BaseException, handler: range) -> None:
         is_own = self._reason is None and handler.start in source_of(frame.f_code.co_filename).shielded
         if not is_own:  # a deadline of ours does not come through a shield
             self._keep(error, "Cancelled was caught here and not raised again", location(frame, handler.start))
+
+    def _did_not_come_out(self, error: BaseException, where: str | None) -> None:
+        here = "" if where is None else " here"
+        self._keep(error, f"Cancelled was delivered{here}, and did not come out", where)
 
     def _keep(self, error: BaseException | None, text: str, where: str | None) -> None:
         self._found.append((error, Swallowed(text, where)))
