@@ -111,6 +111,43 @@ def test_the_registry_itself_is_not_made_to_fail() -> None:
     assert [point.outcome for point in report.points] == ["success", "InjectedError", "InjectedError"]
 
 
+def test_what_a_scenario_awaits_beside_its_calls_is_not_made_to_fail() -> None:
+    @tool
+    async def has_helpers() -> str:
+        async def helper() -> None:
+            await trio.sleep(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(helper)
+        return "done"
+
+    registry = ToolRegistry([has_helpers])
+
+    async def rest() -> None:
+        await trio.sleep(1)
+
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        await trio.sleep(1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rest)
+        return await one_call(registry, "has_helpers")(scope)
+
+    report = swept(make_call, mode="raise", registry=registry)
+    assert report.breaches == ()
+    assert [point.outcome for point in report.points] == ["success", "InjectedError"]
+    assert "helper" in str(report.points[1].results[0])
+
+
+def test_a_comprehension_is_no_call() -> None:
+    @tool
+    async def comprehends() -> list[None]:
+        return [await trio.sleep(1) for _ in range(3)]
+
+    registry = ToolRegistry([comprehends])
+    report = swept(one_call(registry, "comprehends"), mode="raise", registry=registry)
+    assert [point.outcome for point in report.points] == ["success", *["InjectedError"] * 3]
+
+
 def test_batches_policies_and_retries_are_swept_too() -> None:
     registry = ToolRegistry([work])
 

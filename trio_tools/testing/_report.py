@@ -16,7 +16,7 @@ __all__ = ["MODES", "Breach", "CancelPoint", "CancelReport", "Mode", "Rule"]
 
 Mode: TypeAlias = Literal["cancel", "deadline", "raise"]
 """What happens at the k-th point: the caller is cancelled, its deadline passes (both after the k-th step of the
-scheduler), or the k-th call that the code awaits raises :class:`InjectedError`. Calls that clean up do not."""
+scheduler), or the k-th call that a body or a stage awaits raises :class:`InjectedError`. Those that clean up do not."""
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 

@@ -16,9 +16,13 @@ from typing import cast
 import attrs
 import trio
 
+from trio_tools._pipeline import interruptible, lifted
+
 __all__ = [
     "Source",
+    "calls_the_author",
     "innermost",
+    "is_in_a_call",
     "is_library",
     "line_of",
     "location",
@@ -29,6 +33,7 @@ __all__ = [
 
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (_PACKAGE, *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}, "<")
+_CALLS_BODIES, _CALLS_STAGES = lifted.__code__, interruptible.__code__
 _TAKES_CANCELLED: tuple[object, ...] = (BaseException, BaseExceptionGroup, trio.Cancelled)
 _CALLING = (
     *(ast.Call, ast.Await, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.Yield, ast.YieldFrom),
@@ -48,6 +53,18 @@ def line_of(filename: str, line: int) -> str:
     """The same, of a line whose frame is gone."""
     around = next((name for lines, name in _functions(filename) if line in lines), "<module>")
     return f"{filename}:{line} in {around}"
+
+
+def calls_the_author(frame: FrameType) -> bool:
+    """Whether that is where this package calls a body, or a stage."""
+    return frame.f_code is _CALLS_BODIES or frame.f_code is _CALLS_STAGES
+
+
+def is_in_a_call(frame: FrameType | None) -> bool:
+    """Whether it was called, at however many removes, by a body or a stage."""
+    while frame is not None and not calls_the_author(frame):
+        frame = frame.f_back
+    return frame is not None
 
 
 def operation(frame: FrameType) -> str:

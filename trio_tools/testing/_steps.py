@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from collections.abc import Iterator
+from types import FrameType
 
 import trio
 
 from trio_tools._tasks import is_inside
 from trio_tools.testing._report import Breach
 from trio_tools.testing._scenario import Scenario
-from trio_tools.testing._source import location
+from trio_tools.testing._source import is_in_a_call, location
 from trio_tools.testing._swallowing import SwallowWatch
 from trio_tools.testing._tracing import Injector, LineWatch, Stopper
 
@@ -38,7 +40,7 @@ class Steps(trio.abc.Instrument):
         self, scenario: Scenario, at: int, scope: trio.CancelScope, watch: SwallowWatch | LineWatch | None
     ) -> None:
         self.scenario = scenario
-        self.injector: Injector = Injector(scenario.files, at, self._is_running, self._injected)
+        self.injector: Injector = Injector(scenario.files, at, self._is_to_fail, self._injected)
         self.steps = 0
         self.steps_after = 0  # it was disturbed
         self.longest = 0.0  # step, in seconds
@@ -52,6 +54,7 @@ class Steps(trio.abc.Instrument):
         self._depth = len(self._home.child_nurseries)  # opened before: what runs in them is not ours
         self._disturbed_when = math.inf
         self.spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
+        self._of_calls: set[trio.lowlevel.Task] = set()  # those that bodies and stages have started
 
     def __dir__(self) -> list[str]:
         """What Trio is to find: it tries all names each time that an instrument is added, and each run adds one."""
@@ -73,15 +76,19 @@ class Steps(trio.abc.Instrument):
             return
         if spawner in self.spawned or self.is_ours(spawner):
             self.spawned.add(task)
+            if spawner in self._of_calls or is_in_a_call(inspect.currentframe()):
+                self._of_calls.add(task)
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         self.spawned.discard(task)
+        self._of_calls.discard(task)
 
     def _is_disturbed(self, task: trio.lowlevel.Task) -> bool:
         return task in self.spawned or self.is_ours(task)
 
-    def _is_running(self) -> bool:
-        return self.is_ours(trio.lowlevel.current_task())
+    def _is_to_fail(self, frame: FrameType) -> bool:
+        task = trio.lowlevel.current_task()
+        return self.is_ours(task) and (task in self._of_calls or is_in_a_call(frame))
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         if task is not self._home and not self.is_ours(task):

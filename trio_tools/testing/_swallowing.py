@@ -17,14 +17,13 @@ import attrs
 import trio
 
 from trio_tools._errors import leaves
-from trio_tools._pipeline import interruptible, lifted
-from trio_tools.testing._source import is_library, location, operation, source_of, waits
+from trio_tools._pipeline import lifted
+from trio_tools.testing._source import calls_the_author, is_library, location, operation, source_of, waits
 from trio_tools.testing._tracing import Trace
 
 __all__ = ["Swallowed", "SwallowWatch"]
 
 # Code is looked up by its file first: its hash is made anew each time.
-_CALLS_BODIES, _CALLS_STAGES = lifted.__code__, interruptible.__code__
 _DELIVERS = trio.lowlevel.wait_task_rescheduled.__code__
 _FOLLOWED = frozenset({lifted.__code__.co_filename, _DELIVERS.co_filename})
 _RUN_LOOP = trio.run.__code__.co_filename
@@ -72,13 +71,13 @@ class SwallowWatch:
         reason: The reason that our cancellation carries; ``None`` if it carries none, as one by a deadline does. Then
             of the second question only this is asked: was another exception raised in the place of ``Cancelled``? The
             code may have deadlines of its own.
-        runner: What awaits the scenario.
+        awaiting: What awaits the scenario.
     """
 
-    def __init__(self, files: frozenset[str], reason: str | None, runner: CodeType) -> None:
+    def __init__(self, files: frozenset[str], reason: str | None, awaiting: CodeType) -> None:
         self._files = files
         self._reason = reason
-        self._runner = runner
+        self._awaiting = awaiting
         self._scenario: FrameType | None = None  # the outermost frame of an author's; none, if it is not an author's
         self._is_ours: Callable[[trio.lowlevel.Task], bool] = lambda _: False
         self._found: list[tuple[BaseException | None, Swallowed]] = []
@@ -96,8 +95,8 @@ class SwallowWatch:
         """
         self._is_ours = is_ours
         home, *others = tasks
-        scenario = [*dropwhile(lambda frame: frame.f_code is not self._runner, _frames(home))]
-        self._called = {frame for frame in scenario if _calls_the_author(frame.f_code)}
+        scenario = [*dropwhile(lambda frame: frame.f_code is not self._awaiting, _frames(home))]
+        self._called = {frame for frame in scenario if calls_the_author(frame)}
         before_any = takewhile(lambda frame: frame not in self._called, scenario)
         self._scenario = next((frame for frame in before_any if self._is_authors(frame.f_code)), None)
         if self._scenario is not None:
@@ -130,7 +129,7 @@ class SwallowWatch:
             if name not in _FOLLOWED:
                 followed[name] = self._local if self._is_authors(code) else None
                 return followed[name]
-            if _calls_the_author(code):
+            if calls_the_author(frame):
                 self._called.add(frame)
                 return calling
             return self._waiting if code is _DELIVERS else None
@@ -167,7 +166,7 @@ class SwallowWatch:
 
     def _is_called(self, frame: FrameType) -> bool:
         """Whether it is the frame behind which we have called the author's code; or Trio has, as a task."""
-        return _calls_the_author(frame.f_code) or (_is_root(frame) and self._is_authors(frame.f_code))
+        return calls_the_author(frame) or (_is_root(frame) and self._is_authors(frame.f_code))
 
     def _calling(self, frame: FrameType, event: str, argument: Any) -> Trace:
         """In the function of this package that calls a body, or a stage."""
@@ -286,10 +285,6 @@ class SwallowWatch:
 
 def _frames(task: trio.lowlevel.Task) -> Iterable[FrameType]:
     return (frame for frame, _ in task.iter_await_frames())
-
-
-def _calls_the_author(code: CodeType) -> bool:
-    return code is _CALLS_BODIES or code is _CALLS_STAGES
 
 
 def _is_root(frame: FrameType) -> bool:

@@ -29,8 +29,12 @@ _LOOKS = 3_000  # at what is held, in one run, each of which takes a tenth of a 
 _MAKES_DIRECTORIES = tempfile.mkdtemp.__code__
 _NAMED = 0.001  # seconds for a thread to take the name of what it does
 _PACKAGE = str(Path(__file__).parents[1])
-# Of a block, or of what is closed: none of them can fail cleanly.
-_NOT_TO_FAIL = frozenset({"__aenter__", "__aexit__", "enter_async_context", "aclose", "aclose_forcefully"})
+_NOT_TO_FAIL = frozenset(
+    {
+        *("__aenter__", "__aexit__", "enter_async_context", "aclose", "aclose_forcefully"),  # cannot fail cleanly
+        *("<listcomp>", "<setcomp>", "<dictcomp>"),  # are no calls, though Python 3.11 awaits them as such
+    }
+)
 
 
 def one_after_the_other(first: Trace, second: Trace) -> Trace:
@@ -192,7 +196,7 @@ class LineWatch:
 
 
 class Injector:
-    """Makes the k-th call that the code of some files awaits raise, before it does anything.
+    """Makes the k-th call that a body or a stage awaits, in some files, raise, before it does anything.
 
     Calls into this package are left alone, and so are those that clean up, in handlers, ``finally`` blocks and at the
     ends of blocks: no code survives that.
@@ -200,12 +204,16 @@ class Injector:
     Args:
         files: Those in which the calls are.
         number: k.
-        wanted: Whether the running task is one of those to be disturbed.
+        wanted: Whether a frame, of the running task, is to be disturbed.
         error: Makes what is raised, of a text that says where.
     """
 
     def __init__(
-        self, files: frozenset[str], number: int, wanted: Callable[[], bool], error: Callable[[str], BaseException]
+        self,
+        files: frozenset[str],
+        number: int,
+        wanted: Callable[[FrameType], bool],
+        error: Callable[[str], BaseException],
     ) -> None:
         self._files = files
         self._wanted = wanted
@@ -220,7 +228,7 @@ class Injector:
         if around.f_code.co_filename not in self._files or code.co_filename.startswith(_PACKAGE):
             return
         begins = code.co_code[frame.f_lasti + 1] & 3 == 0  # the argument of RESUME: 0 at the start, 3 after an await
-        if begins and code.co_name not in _NOT_TO_FAIL and not self._cleans_up(around) and self._wanted():
+        if begins and code.co_name not in _NOT_TO_FAIL and not self._cleans_up(around) and self._wanted(around):
             self._left -= 1
             if self._left == 0:
                 raise self._error(f"{code.co_qualname}, awaited at {location(around)}")
