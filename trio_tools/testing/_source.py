@@ -24,6 +24,7 @@ __all__ = [
     "innermost",
     "is_in_a_call",
     "is_library",
+    "is_of_package",
     "line_of",
     "location",
     "operation",
@@ -81,6 +82,12 @@ def innermost(frames: Sequence[str]) -> str | None:
     """The last one, of lines as :func:`location` names them, that belongs to no library; or the last one of all."""
     others = [one for one in frames if not is_library(one)]
     return next(reversed(others or frames), None)
+
+
+@functools.cache
+def is_of_package(filename: str) -> bool:
+    """Whether a file belongs to this package."""
+    return filename.startswith(_PACKAGE)
 
 
 @functools.cache

@@ -98,6 +98,8 @@ class Steps(trio.abc.Instrument):
             self._disturb()
         elif self.disturbed:
             self.steps_after += 1
+            if isinstance(self._watch, SwallowWatch) and self._watch.is_idle:
+                self._watch.begin(self._tasks(), self._is_disturbed)
             if self.steps_after > self.scenario.max_steps:
                 self._end()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from itertools import dropwhile, takewhile
+from itertools import dropwhile
 from types import CodeType, FrameType
 from typing import Any
 
@@ -18,7 +18,15 @@ import trio
 
 from trio_tools._errors import leaves
 from trio_tools._pipeline import lifted
-from trio_tools.testing._source import calls_the_author, is_library, location, operation, source_of, waits
+from trio_tools.testing._source import (
+    calls_the_author,
+    is_library,
+    is_of_package,
+    location,
+    operation,
+    source_of,
+    waits,
+)
 from trio_tools.testing._tracing import Trace
 
 __all__ = ["Swallowed", "SwallowWatch"]
@@ -78,7 +86,7 @@ class SwallowWatch:
         self._files = files
         self._reason = reason
         self._awaiting = awaiting
-        self._scenario: FrameType | None = None  # the outermost frame of an author's; none, if it is not an author's
+        self._scenario: FrameType | None = None  # its outermost frame, if it is an author's and is followed
         self._is_ours: Callable[[trio.lowlevel.Task], bool] = lambda _: False
         self._found: list[tuple[BaseException | None, Swallowed]] = []
         self._arrived: dict[FrameType, _Arrived] = {}
@@ -89,22 +97,30 @@ class SwallowWatch:
     def begin(self, tasks: Iterable[trio.lowlevel.Task], is_ours: Callable[[trio.lowlevel.Task], bool]) -> None:
         """A scope was cancelled: follow what was called in these tasks until it has ended. Tracing is slow.
 
+        The scenario is followed if it waits for something else than one of its calls. When all has ended that was
+        followed, and the scenario has not, it may wait now: begin again.
+
         Args:
             tasks: First the one that runs the scenario, which is not over when that is.
             is_ours: Whether a task is one of these, or was started by one.
         """
         self._is_ours = is_ours
         home, *others = tasks
-        scenario = [*dropwhile(lambda frame: frame.f_code is not self._awaiting, _frames(home))]
+        _, *scenario = dropwhile(lambda frame: frame.f_code is not self._awaiting, _frames(home))
         self._called = {frame for frame in scenario if calls_the_author(frame)}
-        before_any = takewhile(lambda frame: frame not in self._called, scenario)
-        self._scenario = next((frame for frame in before_any if self._is_authors(frame.f_code)), None)
-        if self._scenario is not None:
-            self._called.add(self._scenario)
+        if not any(is_of_package(frame.f_code.co_filename) for frame in scenario):
+            self._scenario = next((frame for frame in scenario if self._is_authors(frame.f_code)), None)
+            if self._scenario is not None:
+                self._called.add(self._scenario)
         self._called |= {frame for task in others for frame in _frames(task) if self._is_called(frame)}
         self._before = sys.gettrace()
         if self._called:
             sys.settrace(self._make_trace())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all has ended that was followed."""
+        return not self._called
 
     def found(self) -> list[Swallowed]:
         """What was swallowed. Lets go of all frames and exceptions, which keep alive what is in them."""

@@ -13,13 +13,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
 
 from trio_tools.testing._report import Breach
 from trio_tools.testing._resources import Held, Marked, family, held
-from trio_tools.testing._source import location, source_of, waits
+from trio_tools.testing._source import is_of_package, location, source_of, waits
 
 __all__ = ["Injector", "LineWatch", "Stopper", "Trace", "one_after_the_other", "traced"]
 
@@ -28,7 +27,6 @@ Trace: TypeAlias = Callable[[FrameType, str, Any], Any]
 _LOOKS = 3_000  # at what is held, in one run, each of which takes a tenth of a millisecond or two
 _MAKES_DIRECTORIES = tempfile.mkdtemp.__code__
 _NAMED = 0.001  # seconds for a thread to take the name of what it does
-_PACKAGE = str(Path(__file__).parents[1])
 _NOT_TO_FAIL = frozenset(
     {
         *("__aenter__", "__aexit__", "enter_async_context", "aclose", "aclose_forcefully"),  # cannot fail cleanly
@@ -225,7 +223,7 @@ class Injector:
         code, around = frame.f_code, frame.f_back
         if around is None or not code.co_flags & inspect.CO_COROUTINE:
             return
-        if around.f_code.co_filename not in self._files or code.co_filename.startswith(_PACKAGE):
+        if around.f_code.co_filename not in self._files or is_of_package(code.co_filename):
             return
         begins = code.co_code[frame.f_lasti + 1] & 3 == 0  # the argument of RESUME: 0 at the start, 3 after an await
         if begins and code.co_name not in _NOT_TO_FAIL and not self._cleans_up(around) and self._wanted(around):
