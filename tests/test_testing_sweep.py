@@ -6,6 +6,7 @@ import asyncio
 import gc
 import linecache
 import math
+import re
 import socket
 import subprocess
 import sys
@@ -448,14 +449,57 @@ def test_nobody_is_blamed_for_the_time_that_following_takes() -> None:
     )
 
 
+def test_runs_that_are_shorter_now_and_then_do_not_end_the_sweep() -> None:
+    made = 0
+
+    @tool
+    async def is_short_each_other_time() -> None:
+        nonlocal made
+        made += 1
+        for _ in range(10 if made % 2 else 3):
+            await trio.lowlevel.checkpoint()
+        await trio.sleep(1)
+
+    registry = ToolRegistry([is_short_each_other_time])
+    make_call = one_call(registry, "is_short_each_other_time")
+    made = 1  # so that the run which counts is a long one
+    report = swept(make_call, registry=registry)
+    assert [point.at for point in report.points] == list(range(len(report.points)))
+    assert len(report.points) > 12
+    assert report.remarks == ()
+
+
+def test_points_to_which_no_other_run_comes_are_told_of() -> None:
+    made = 0
+
+    @tool
+    async def is_long_twice() -> None:
+        nonlocal made
+        made += 1
+        for _ in range(10 if made < 3 else 3):
+            await trio.lowlevel.checkpoint()
+
+    registry = ToolRegistry([is_long_twice])
+    for mode in ("cancel", "raise"):
+        made = 0
+        report = swept(one_call(registry, "is_long_twice"), mode=mode, registry=registry)
+        assert report.breaches == ()
+        (remark,) = report.remarks
+        assert re.match(r"not tried: 7 points, from \d to \d\d. The first run came there, and 3 others did not", remark)
+        assert remark in str(report)
+
+
 def test_what_is_known_to_have_a_line_is_not_told_again_without_one() -> None:
     known, unknown = Breach("too-many-steps", "it goes on", "tool.py:7 in on"), Breach("too-many-steps", "it goes on")
     others = Breach("file-left", "a (descriptor 7) is left"), Breach("file-left", "b (descriptor 8) is left")
     again = Breach("file-left", "b (descriptor 9) is left")
+    here = Breach("file-left", "/tmp/tmpabcd_123/c (descriptor 9) is left", "tool.py:8 in on")
+    there = Breach("file-left", "/tmp/tmpe2g7oij8/c (descriptor 8) is left")
     points = [
-        CancelPoint(number, (), 0, found) for number, found in enumerate([(unknown,), (known,), (*others, again)])
+        CancelPoint(number, (), 0, found)
+        for number, found in enumerate([(unknown,), (known,), (*others, again, there, here)])
     ]
-    assert CancelReport("cancel", tuple(points)).breaches == (known, *others)
+    assert CancelReport("cancel", tuple(points)).breaches == (known, *others, here)
 
 
 def test_a_report_is_a_table_in_which_like_points_are_one_row() -> None:

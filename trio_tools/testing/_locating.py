@@ -31,7 +31,7 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
     for at in (point.at, max(point.at - 1, 0), point.at):  # pragma: no branch - a trace function cannot be measured
         _collect()
         watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
-        again, _ = await runs.once(at, watch)
+        again = (await runs.once(at, watch)).point
         slow = [_with_line(one, watch, watch.opened_at) for one in point.breaches if one.rule in unknown & _SLOW]
         left = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown & _LEFT]
         if unknown & _LEFT == {one.rule for one in left}:  # pragma: no branch - likewise
@@ -46,7 +46,7 @@ def _seen(point: CancelPoint, watch: LineWatch) -> CancelPoint:
 
 async def _timed_again(runs: Runs, point: CancelPoint) -> CancelPoint:
     """The point, with the times of a run that nothing slows down. A checkpoint."""
-    again, _ = await runs.once(point.at, traceless=True)
+    again = (await runs.once(point.at, traceless=True)).point
     other = [one for one in point.breaches if one.rule not in _SLOW]
     slow = [one for one in again.breaches if one.rule in _SLOW]
     return attrs.evolve(point, breaches=(*other, *slow))

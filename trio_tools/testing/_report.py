@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal, TypeAlias, get_args
@@ -91,20 +92,23 @@ class CancelReport:
     Attributes:
         mode: What disturbed them.
         points: The undisturbed run, then one for each point.
+        remarks: What is to be known of it, and is no fault of the code.
     """
 
     mode: Mode
     points: tuple[CancelPoint, ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def breaches(self) -> tuple[Breach, ...]:
-        """Everything that was wrong: each place and rule once; where no place is known, each text, but for numbers."""
+        """Everything that was wrong: each place and rule once; where no place is known, each text, but for names."""
         found: dict[tuple[str, str], Breach] = {}
         told = [breach for point in self.points for breach in point.breaches]
-        placed = {(breach.rule, breach.text) for breach in told if breach.where is not None}
+        placed = {(breach.rule, _nameless(breach.text)) for breach in told if breach.where is not None}
         for breach in told:
-            if breach.where is not None or (breach.rule, breach.text) not in placed:
-                found.setdefault((breach.rule, breach.where or re.sub(r"\d+", "", breach.text)), breach)
+            text = _nameless(breach.text)
+            if breach.where is not None or (breach.rule, text) not in placed:
+                found.setdefault((breach.rule, breach.where or text), breach)
         return tuple(found.values())
 
     @property
@@ -119,7 +123,12 @@ class CancelReport:
         return "\n".join([f"{self.mode} at each of {len(self.points) - 1} points", *columns(rows)])
 
     def __str__(self) -> str:
-        return "\n".join([*(f"  {breach}" for breach in self.breaches), self.table])
+        return "\n".join([*(f"  {breach}" for breach in self.breaches), self.table, *self.remarks])
+
+
+def _nameless(text: str) -> str:
+    """The text without numbers and names that are made up in each run."""
+    return re.sub(rf"{tempfile.gettempprefix()}[a-z0-9_]{{8}}|\d+", "", text)
 
 
 def _outcome(result: ToolResult) -> str:

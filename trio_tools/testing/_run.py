@@ -23,7 +23,7 @@ from trio_tools.testing._steps import REASON, Steps, StoppedError, TimedSteps
 from trio_tools.testing._swallowing import Swallowed, SwallowWatch
 from trio_tools.testing._tracing import Injector, LineWatch, Trace, one_after_the_other, traced
 
-__all__ = ["Runs"]
+__all__ = ["Run", "Runs"]
 
 
 @attrs.define
@@ -34,6 +34,21 @@ class _Ended:
     error: BaseException | None = None
     swallowed: bool = False
     not_async: str | None = None
+
+
+@attrs.frozen
+class Run:
+    """One run.
+
+    Attributes:
+        point: What came of it.
+        reached: Whether it came to the point at which it was to be disturbed.
+        length: How many points it had.
+    """
+
+    point: CancelPoint
+    reached: bool
+    length: int
 
 
 _PATIENCE = 0.5  # seconds for a descriptor; half as many each time that they were waited in vain
@@ -50,10 +65,8 @@ class Runs:
         self._told: set[Held] = set()  # processes
         self._patience = _PATIENCE
 
-    async def once(
-        self, at: int, lines: LineWatch | None = None, *, traceless: bool = False
-    ) -> tuple[CancelPoint, bool]:
-        """Run the scenario, disturbed at point number ``at`` (0: not at all); whether it came that far.
+    async def once(self, at: int, lines: LineWatch | None = None, *, traceless: bool = False) -> Run:
+        """Run the scenario, disturbed at point number ``at`` (0: not at all).
 
         A checkpoint. ``lines`` follows a run that is made only to find out where something happened; one without a
         trace is as fast as the code is, and does not find what was swallowed.
@@ -93,7 +106,7 @@ class Runs:
             except AssertionError as error:
                 breaches.append(Breach("check-failed", str(error), _raised_in(error)))
                 point = attrs.evolve(point, breaches=tuple(breaches))
-        return point, steps.disturbed
+        return Run(point, steps.disturbed, steps.length)
 
     async def _new(self) -> set[Held]:
         """What is held and was not. Others, such as a server in this program, get some steps to close theirs."""

@@ -60,6 +60,11 @@ class Steps(trio.abc.Instrument):
         """What Trio is to find: it tries all names each time that an instrument is added, and each run adds one."""
         return _HOOKS
 
+    @property
+    def length(self) -> int:
+        """How many points there were until now."""
+        return self.injector.seen if self.scenario.mode == "raise" else self.steps
+
     def stop(self) -> None:
         """The scenario is over."""
         trio.lowlevel.remove_instrument(self)

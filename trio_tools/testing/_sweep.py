@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -19,7 +20,7 @@ from trio_tools.testing._doubles import must_be_registry, must_be_tool
 from trio_tools.testing._locating import located
 from trio_tools.testing._report import MODES, Breach, CancelPoint, CancelReport, Mode
 from trio_tools.testing._resources import Marked
-from trio_tools.testing._run import Runs
+from trio_tools.testing._run import Run, Runs
 from trio_tools.testing._scenario import Code, MakeCall, Scenario, SetUp, as_many, files_of, nothing
 
 __all__ = ["assert_cancel_safe", "cancel_everywhere"]
@@ -84,8 +85,10 @@ async def cancel_everywhere(
     )
     scenario = attrs.evolve(scenario, files=files_of(as_many(code) or [make_call]))
     with _one_at_a_time() as marks, nullcontext() if registry is None else registry.observe(scenario.observer):
-        return CancelReport(mode, tuple(await _swept(scenario, marks)))
+        return await _swept(scenario, marks)
 
+
+_ATTEMPTS = 3  # to come to a point that the first run has come to
 
 _sweeping = threading.Lock()
 
@@ -102,18 +105,38 @@ def _one_at_a_time() -> Generator[Marked]:
         _sweeping.release()
 
 
-async def _swept(scenario: Scenario, marks: Marked) -> list[CancelPoint]:
+async def _swept(scenario: Scenario, marks: Marked) -> CancelReport:
     await Runs(attrs.evolve(scenario, check=None), marks).once(0)  # fills caches
+    missed: list[int] = []
     with _garbage_put_by():
         runs = Runs(scenario, marks)
-        undisturbed, _ = await runs.once(0)
-        points = [await located(scenario, runs, undisturbed)]
-        while True:
-            await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
-            point, reached = await runs.once(len(points))
-            if not reached:
-                return [*points, *_left_behind(undisturbed, point)]
-            points.append(await located(scenario, runs, point))
+        first = await runs.once(0)
+        points = [await located(scenario, runs, first.point)]
+        for at in itertools.count(1):  # pragma: no branch - it is endless
+            last = await _disturbed(runs, at, attempts=_ATTEMPTS if at <= first.length else 1)
+            if last.reached:
+                points.append(await located(scenario, runs, last.point))
+            elif at <= first.length:
+                missed.append(at)
+            else:
+                points.extend(_left_behind(first.point, last.point))
+                break
+    return CancelReport(scenario.mode, tuple(points), tuple(_remarks(missed)))
+
+
+async def _disturbed(runs: Runs, at: int, *, attempts: int) -> Run:
+    """A run that came to that point; or one that did not, if none of so many did."""
+    while True:
+        await trio.lowlevel.checkpoint_if_cancelled()  # from outside: the calls give back results then
+        run, attempts = await runs.once(at), attempts - 1
+        if run.reached or not attempts:
+            return run
+
+
+def _remarks(missed: list[int]) -> Iterable[str]:
+    if missed:
+        which = f"{len(missed)} points, from {missed[0]} to {missed[-1]}"
+        yield f"not tried: {which}. The first run came there, and {_ATTEMPTS} others did not: runs differ in length"
 
 
 @contextmanager

@@ -199,6 +199,9 @@ class Injector:
     Calls into this package are left alone, and so are those that clean up, in handlers, ``finally`` blocks and at the
     ends of blocks: no code survives that.
 
+    Attributes:
+        seen: How many such calls there were.
+
     Args:
         files: Those in which the calls are.
         number: k.
@@ -213,9 +216,10 @@ class Injector:
         wanted: Callable[[FrameType], bool],
         error: Callable[[str], BaseException],
     ) -> None:
+        self.seen = 0
         self._files = files
         self._wanted = wanted
-        self._left = number
+        self._number = number
         self._error = error
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -227,8 +231,8 @@ class Injector:
             return
         begins = code.co_code[frame.f_lasti + 1] & 3 == 0  # the argument of RESUME: 0 at the start, 3 after an await
         if begins and code.co_name not in _NOT_TO_FAIL and not self._cleans_up(around) and self._wanted(around):
-            self._left -= 1
-            if self._left == 0:
+            self.seen += 1
+            if self.seen == self._number:
                 raise self._error(f"{code.co_qualname}, awaited at {location(around)}")
 
     def _cleans_up(self, frame: FrameType | None) -> bool:
