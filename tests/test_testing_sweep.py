@@ -409,6 +409,25 @@ def test_a_task_that_was_left_is_not_made_to_fail() -> None:
     assert rules(report) == {"task-left"}
 
 
+@pytest.mark.parametrize("mode", ["cancel", "deadline", "raise"])
+def test_a_call_that_a_scenario_leaves_behind_is_told_as_one_task_and_at_no_line_of_a_library(mode: str) -> None:
+    registry = ToolRegistry([work])
+
+    async def make_call(scope: trio.CancelScope) -> ToolResult:
+        async def another() -> None:
+            await registry.execute(ToolCall(id="c2", name="work"), scope=trio.CancelScope())
+
+        trio.lowlevel.spawn_system_task(another)
+        return await one_call(registry)(scope)
+
+    report = swept(make_call, mode=mode, registry=registry)
+    (task,) = (one for one in report.breaches if one.rule == "task-left")
+    assert location_of("trio.lowlevel.spawn_system_task(another)", task)
+    lines = {one.where for one in report.breaches if one.rule == "no-result" and one.where is not None}
+    assert {line.rpartition(" in ")[2] for line in lines} <= {"work", f"{make_call.__qualname__}.<locals>.another"}
+    assert lines
+
+
 def test_what_a_set_up_holds_is_not_the_tools() -> None:
     @tool
     async def rests() -> None:

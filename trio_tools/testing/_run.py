@@ -93,7 +93,7 @@ class Runs:
         breaches = [
             *_of_results(scenario, results, ended_as),
             *_of_steps(scenario, steps, kept, ended_as),
-            *(Breach("task-left", f"task {task.name} is left") for task in steps.spawned),
+            *(Breach("task-left", f"task {task.name} is left") for task in steps.left()),
             *self._of_resources(new),
             *_of_warnings(warned, scenario, self._told),
         ]

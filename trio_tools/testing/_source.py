@@ -79,9 +79,8 @@ def waits(frame: FrameType) -> bool:
 
 
 def innermost(frames: Sequence[str]) -> str | None:
-    """The last one, of lines as :func:`location` names them, that belongs to no library; or the last one of all."""
-    others = [one for one in frames if not is_library(one)]
-    return next(reversed(others or frames), None)
+    """The last one, of lines as :func:`location` names them, that belongs to no library."""
+    return next((one for one in reversed(frames) if not is_library(one)), None)
 
 
 @functools.cache

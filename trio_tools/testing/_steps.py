@@ -53,7 +53,7 @@ class Steps(trio.abc.Instrument):
         self._home = trio.lowlevel.current_task()
         self._depth = len(self._home.child_nurseries)  # opened before: what runs in them is not ours
         self._disturbed_when = math.inf
-        self.spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
+        self._spawned: set[trio.lowlevel.Task] = set()  # by our tasks, wherever, and still there
         self._of_calls: set[trio.lowlevel.Task] = set()  # those that bodies and stages have started
 
     def __dir__(self) -> list[str]:
@@ -71,6 +71,13 @@ class Steps(trio.abc.Instrument):
         if self.disturbed:
             self.drained = self.scenario.clock() - self._disturbed_when
 
+    def left(self) -> Iterator[trio.lowlevel.Task]:
+        """What our tasks have started, wherever, and what has not ended; without what runs in a nursery of these."""
+        for task in self._spawned:
+            around = task.parent_nursery
+            if around is None or around.parent_task not in self._spawned:
+                yield task
+
     def is_ours(self, task: trio.lowlevel.Task) -> bool:
         return is_inside(task, self._home, self._depth)
 
@@ -79,17 +86,17 @@ class Steps(trio.abc.Instrument):
             spawner = trio.lowlevel.current_task()
         except RuntimeError:  # the run loop
             return
-        if spawner in self.spawned or self.is_ours(spawner):
-            self.spawned.add(task)
+        if spawner in self._spawned or self.is_ours(spawner):
+            self._spawned.add(task)
             if spawner in self._of_calls or is_in_a_call(inspect.currentframe()):
                 self._of_calls.add(task)
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        self.spawned.discard(task)
+        self._spawned.discard(task)
         self._of_calls.discard(task)
 
     def _is_disturbed(self, task: trio.lowlevel.Task) -> bool:
-        return task in self.spawned or self.is_ours(task)
+        return task in self._spawned or self.is_ours(task)
 
     def _is_to_fail(self, frame: FrameType) -> bool:
         task = trio.lowlevel.current_task()
