@@ -188,7 +188,8 @@ def test_a_sequence_of_results_will_do() -> None:
 
 def location_of(line: str, breach: Breach) -> bool:
     """Whether it is told at that line of this file."""
-    filename, number = (breach.where or "").split(" in ")[0].rsplit(":", 1)
+    assert breach.where is not None
+    filename, number = breach.where.split(" in ")[0].rsplit(":", 1)
     return filename == __file__ and linecache.getline(filename, int(number)).strip() == line
 
 
@@ -506,6 +507,27 @@ def test_points_to_which_no_other_run_comes_are_told_of() -> None:
         (remark,) = report.remarks
         assert re.match(r"not tried: 7 points, from \d to \d\d. The first run came there, and 3 others did not", remark)
         assert remark in str(report)
+
+
+@pytest.mark.parametrize(("slow", "found"), [({2, 3}, False), ({2, 3, 5}, True)])
+def test_a_line_that_computes_is_looked_for_in_a_run_in_which_it_does(slow: set[int], found: bool) -> None:
+    """Found: where Trio's order of tasks decides whether it is come to, another line was told."""
+    made = now = 0
+
+    @tool
+    async def computes_now_and_then() -> None:
+        nonlocal made, now
+        made += 1
+        now += 1
+        if made in slow:
+            now += 10
+
+    registry = ToolRegistry([computes_now_and_then])
+    call = one_call(registry, "computes_now_and_then")
+    report = swept(call, registry=registry, code=[computes_now_and_then], max_seconds=5, clock=lambda: now)
+    (breach,) = report.breaches
+    assert breach.rule == "no-checkpoint"
+    assert location_of("now += 10", breach) if found else breach.where is None
 
 
 def test_what_is_known_to_have_a_line_is_not_told_again_without_one() -> None:

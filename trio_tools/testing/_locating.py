@@ -28,20 +28,24 @@ async def located(scenario: Scenario, runs: Runs, point: CancelPoint) -> CancelP
         return point
     kept = [one for one in point.breaches if one.rule not in unknown]
     # What was left to the collector may have been so by the run before; and of several tasks Trio picks the order.
-    for at in (point.at, max(point.at - 1, 0), point.at):  # pragma: no branch - a trace function cannot be measured
+    before = max(point.at - 1, 0) if unknown & _LEFT else point.at
+    for at in (point.at, before, point.at):  # pragma: no branch - a trace function cannot be measured
         _collect()
-        watch = LineWatch(scenario.files, scenario.clock, runs.marks, patient="thread-left" in unknown)
+        marks = runs.marks if unknown & _LEFT else None
+        watch = LineWatch(scenario.files, scenario.clock, marks, patient="thread-left" in unknown)
         again = (await runs.once(at, watch)).point
         slow = [_with_line(one, watch, watch.opened_at) for one in point.breaches if one.rule in unknown & _SLOW]
         left = [_with_line(one, watch, watch.opened_at) for one in again.breaches if one.rule in unknown & _LEFT]
-        if unknown & _LEFT == {one.rule for one in left}:  # pragma: no branch - likewise
+        is_slow = any(one.rule in _SLOW for one in again.breaches)
+        if unknown & _LEFT == {one.rule for one in left} and is_slow >= bool(slow):  # pragma: no branch - likewise
             return attrs.evolve(point, breaches=(*kept, *slow, *left))
     return _seen(point, watch)  # pragma: no cover - likewise
 
 
 def _seen(point: CancelPoint, watch: LineWatch) -> CancelPoint:
     """The point, if its run could not be made again, with lines of another run."""
-    return attrs.evolve(point, breaches=tuple(_with_line(one, watch, watch.only_line) for one in point.breaches))
+    breaches = (one if one.rule in _SLOW else _with_line(one, watch, watch.only_line) for one in point.breaches)
+    return attrs.evolve(point, breaches=tuple(breaches))
 
 
 async def _timed_again(runs: Runs, point: CancelPoint) -> CancelPoint:

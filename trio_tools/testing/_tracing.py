@@ -73,12 +73,11 @@ def traced(trace: Trace | None) -> Generator[None]:
             sys.settrace(before)
 
 
-class _Passed(NamedTuple):
-    """A line that the author's code has come to."""
+class _Line(NamedTuple):
+    """A line of the author's code."""
 
     where: str
     calls_something: bool  # so that it may open, or begin, something
-    since: float
 
 
 class LineWatch:
@@ -91,7 +90,7 @@ class LineWatch:
     Args:
         files: Those to follow.
         clock: Measures, in seconds.
-        marks: As for :func:`held`.
+        marks: As for :func:`held`; ``None``: what is held is not looked at.
         patient: Whether to let a thread take its name, by which it is known, before the next line is looked at.
     """
 
@@ -116,12 +115,14 @@ class LineWatch:
         self._marks = marks
         self._patient = patient
         self._known = held(marks=marks)
+        self._lines: dict[tuple[str, str, int], _Line] = {}
         self._opened: dict[Held, str] = {}
         self._told: set[Held] = set()
-        self._looks = _LOOKS
+        self._looks = 0 if marks is None else _LOOKS
         self._took: defaultdict[str, float] = defaultdict(float)  # in this step, behind each line
         self._made: dict[str, str] = {}  # directories
-        self._last: _Passed | None = None
+        self._last: _Line | None = None
+        self._since = 0.0
         self._is_waiting = False
         self._longest = self._longest_wait = 0.0
 
@@ -145,19 +146,36 @@ class LineWatch:
         return self._making
 
     def _local(self, frame: FrameType, event: str, argument: Any) -> Trace:
+        if event == "line" and (last := self._last) is not None and (not last.calls_something or self._looks <= 0):
+            self._took[last.where] += self._clock() - self._since  # what computes has many of these: be short
+            self._is_waiting = False
+            self._come_to(frame)
+        else:
+            self._turn(frame, event)
+        return self._local
+
+    def _turn(self, frame: FrameType, event: str) -> None:
         if event == "return" and self._patient:
             time.sleep(_NAMED)
         if self._last is not None:
             self._passed(self._last, has_waited=event == "call" and self._is_waiting)
         is_waiting = event == "return" and waits(frame)
         if not (is_waiting and self._is_waiting):  # the innermost one waits, and the others for it
-            calls_something = frame.f_lineno in source_of(frame.f_code.co_filename).calling
-            self._last = _Passed(location(frame), calls_something, self._clock())
+            self._come_to(frame)
         self._is_waiting = is_waiting
-        return self._local
 
-    def _passed(self, line: _Passed, *, has_waited: bool) -> None:
-        took = self._clock() - line.since
+    def _come_to(self, frame: FrameType) -> None:
+        code = frame.f_code
+        key = code.co_filename, code.co_qualname, frame.f_lineno
+        line = self._lines.get(key)
+        if line is None:
+            calls_something = frame.f_lineno in source_of(code.co_filename).calling
+            line = self._lines[key] = _Line(location(frame), calls_something)
+        self._last = line
+        self._since = self._clock()
+
+    def _passed(self, line: _Line, *, has_waited: bool) -> None:
+        took = self._clock() - self._since
         if has_waited:
             self._end_step()
             if self.disturbed and took > self._longest_wait:
